@@ -1,0 +1,1 @@
+"""Ratios to peers, measured in one run: `python -m benchmarks`."""

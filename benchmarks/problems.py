@@ -1,0 +1,57 @@
+"""Test problems and timing shared by the benchmarks."""
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from mtgbn.model.posterior import Posterior, build_posterior
+
+
+def random_dag(rng: np.random.Generator, p: int, n_edges: int) -> np.ndarray:
+    """A random DAG with the given number of edges; adjacency[i, j]: i -> j."""
+    rows, columns = np.triu_indices(p, 1)
+    chosen = rng.choice(len(rows), n_edges, replace=False)
+    adjacency = np.zeros((p, p), dtype=bool)
+    adjacency[rows[chosen], columns[chosen]] = True
+    order = rng.permutation(p)
+    return adjacency[np.ix_(order, order)]
+
+
+def random_problem(
+    rng: np.random.Generator, m: int, p: int, n: int, n_edges: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Unrelated random DAGs (the worst case: no family occurs twice) and white data."""
+    adjacencies = np.array([random_dag(rng, p, n_edges) for _ in range(m)])
+    rows = rng.standard_normal((m, n, p))
+    return adjacencies, np.einsum("tni,tnj->tij", rows, rows), np.full(m, n - 1.0)
+
+
+def random_posterior(
+    m: int, p: int, n: int = 250, edges_per_variable: float = 1.5, prior="uniform", seed: int = 0
+) -> tuple[Posterior, np.ndarray]:
+    """A posterior and the Cholesky factor of a reasonable centre."""
+    rng = np.random.default_rng(seed)
+    problem = random_problem(rng, m, p, n, int(edges_per_variable * p))
+    centre = 20.0 / n * problem[1].mean(axis=0)
+    return build_posterior(*problem, p + 20.0, prior), np.linalg.cholesky(centre)
+
+
+def interleaved_times(functions: dict[str, Callable], seconds: float = 2.0) -> dict[str, float]:
+    """Median wall time of each function; they take turns, so that noise hits all alike."""
+    for function in functions.values():
+        function()
+    times: dict[str, list[float]] = {name: [] for name in functions}
+    stop = time.perf_counter() + seconds * len(functions)
+    while time.perf_counter() < stop or len(times[name]) < 5:
+        for name, function in functions.items():
+            start = time.perf_counter()
+            function()
+            times[name].append(time.perf_counter() - start)
+    return {name: float(np.median(values)) for name, values in times.items()}
+
+
+def table(header: list[str], rows: list[list]) -> str:
+    """A Markdown table."""
+    lines = [header, ["---"] * len(header), *([str(cell) for cell in row] for row in rows)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)

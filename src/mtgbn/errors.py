@@ -1,0 +1,19 @@
+"""Every exception and warning that mtgbn raises by name."""
+
+__all__ = ["CollinearityWarning", "GraphError", "ImproperPosteriorError", "InputError"]
+
+
+class InputError(ValueError):
+    """Data or a setting that cannot be used; the message names the culprit and what to do."""
+
+
+class GraphError(ValueError):
+    """An adjacency matrix that is not the kind of graph that was asked for."""
+
+
+class ImproperPosteriorError(ValueError):
+    """The posterior of sigma_h has no finite integral, so there is nothing to sample."""
+
+
+class CollinearityWarning(UserWarning):
+    """Columns of a task are linear combinations of others."""

@@ -1,0 +1,104 @@
+"""Markov equivalence: from a DAG to its completed PDAG, and from a PDAG back to a DAG.
+
+``A[i, j]`` is true when there is an edge i -> j; ``A[i, j]`` and ``A[j, i]`` together are the
+undirected edge i - j.
+
+References
+----------
+Chickering (1995), A transformational characterization of equivalent Bayesian network structures.
+Dor and Tarsi (1992), A simple algorithm to construct a consistent extension of a partially
+oriented graph.
+"""
+
+import heapq
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mtgbn.errors import GraphError
+from mtgbn.graphs._bitsets import from_rows, members, to_rows
+from mtgbn.graphs._validation import as_adjacency, as_dag, cycle_text, directed_cycle
+
+_NODES_SHOWN = 10
+
+
+def cpdag(adjacency: ArrayLike) -> NDArray[np.bool_]:
+    """Completed PDAG of a DAG.
+
+    An edge is directed when every Markov equivalent DAG has it in that direction (compelled),
+    and undirected when some have it the other way round (reversible).
+    """
+    matrix, order = as_dag(adjacency)
+    position = {node: place for place, node in enumerate(order)}
+    parents = from_rows(matrix.T)
+    compelled = [0] * len(parents)
+    for child in order:
+        if not parents[child]:
+            continue
+        # In Chickering's order of the edges the last parent settles all edges into the child.
+        last = max(members(parents[child]), key=position.__getitem__)
+        others = parents[child] & ~(1 << last)
+        if compelled[last] & ~parents[child] or others & ~parents[last]:
+            compelled[child] = parents[child]
+        else:
+            compelled[child] = compelled[last]
+    reversible = matrix & ~to_rows(compelled).T
+    return matrix | reversible.T
+
+
+def consistent_extension(pdag: ArrayLike) -> NDArray[np.bool_]:
+    """DAG with the skeleton, the directed edges and the v-structures of a PDAG.
+
+    Where the PDAG leaves a choice, edges tend to run from smaller to larger indices.
+
+    Raises
+    ------
+    GraphError
+        If there is no such DAG.
+    """
+    matrix = as_adjacency(pdag)
+    directed = matrix & ~matrix.T
+    cycle = directed_cycle(directed)
+    if cycle:
+        raise GraphError(
+            "no DAG extends this PDAG: its directed edges form the cycle "
+            f"{cycle_text(cycle, ' -> ')}"
+        )
+    children, undirected = from_rows(directed), from_rows(matrix & matrix.T)
+    adjacent = from_rows(matrix | matrix.T)
+
+    def can_be_last(node: int) -> bool:
+        return not children[node] and all(
+            adjacent[node] & ~adjacent[other] == 1 << other for other in members(undirected[node])
+        )
+
+    extension = directed.copy()
+    left = set(range(len(matrix)))
+    # Removing a node never disqualifies another, so a node enters the queue at most once.
+    queue = [-node for node in left if can_be_last(node)]
+    queued = {-entry for entry in queue}
+    heapq.heapify(queue)
+    while queue:
+        last = -heapq.heappop(queue)
+        left.remove(last)
+        extension[list(members(undirected[last])), last] = True
+        for other in members(adjacent[last]):
+            for sets in (children, undirected, adjacent):
+                sets[other] &= ~(1 << last)
+        for other in members(adjacent[last]):
+            if other not in queued and can_be_last(other):
+                queued.add(other)
+                heapq.heappush(queue, -other)
+    if left:
+        raise GraphError(
+            f"no DAG extends this PDAG: each of the nodes {_listing(left)} has a child or an "
+            "undirected neighbour that is not adjacent to another neighbour, so none can come "
+            "last without a new v-structure; a PDAG from cpdag() always has an extension"
+        )
+    return extension
+
+
+def _listing(nodes: set[int]) -> str:
+    shown = ", ".join(str(node) for node in sorted(nodes)[:_NODES_SHOWN])
+    more = len(nodes) - _NODES_SHOWN
+    return f"{shown} and {more} more" if more > 0 else shown

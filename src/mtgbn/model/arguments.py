@@ -1,0 +1,84 @@
+"""Checks of the plain arrays that the public functions of mtgbn.model take."""
+
+import numpy as np
+from scipy.linalg import LinAlgError, cholesky
+
+from mtgbn.errors import InputError
+from mtgbn.graphs import topological_order
+
+__all__ = ["check_adjacencies", "check_delta", "check_positive_definite", "check_scatters"]
+
+# Rounding in X'X and in reading text files stays far below this, a forgotten transpose far above.
+_SYMMETRY_TOLERANCE = 1e-8
+
+
+def check_delta(nu0: float, p: int) -> float:
+    """Return delta = nu0 - p + 1 of a valid nu0."""
+    if not (np.isfinite(nu0) and nu0 > p - 1):
+        raise InputError(f"nu0 must be a number above p - 1 = {p - 1}; got {nu0}")
+    return float(nu0) - p + 1
+
+
+def check_positive_definite(matrix, name: str, p: int | None = None) -> np.ndarray:
+    """Return a symmetric positive definite matrix as a new float64 array, or say why it is none."""
+    matrix = _check_symmetric(matrix, name, p)
+    try:
+        cholesky(matrix, lower=True, check_finite=False)
+    except LinAlgError:
+        smallest = np.linalg.eigvalsh(matrix)[0]
+        raise InputError(
+            f"{name} must be positive definite; its smallest eigenvalue is {smallest:.3g}"
+        ) from None
+    return matrix
+
+
+def check_scatters(scatters, ns, p: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return scatters (m, p, p) and degrees of freedom (m,) as float64."""
+    scatters = np.asarray(scatters, dtype=float)
+    if scatters.ndim != 3 or scatters.shape[1:] != (p, p):
+        raise InputError(f"scatters must have shape (m, {p}, {p}); got {scatters.shape}")
+    ns = np.asarray(ns, dtype=float)
+    if ns.shape != (len(scatters),):
+        raise InputError(f"ns must hold one number per scatter, {len(scatters)}; got {ns.shape}")
+    for i, (scatter, n) in enumerate(zip(scatters, ns, strict=True)):
+        _check_symmetric(scatter, f"the scatter of task {i}", p)
+        if np.any(np.diag(scatter) < 0):
+            variable = int(np.argmin(np.diag(scatter)))
+            raise InputError(
+                f"the scatter of task {i} has the negative diagonal element "
+                f"{scatter[variable, variable]:.3g} at variable {variable}"
+            )
+        if not (np.isfinite(n) and n > 0):
+            raise InputError(f"n of task {i} must be a positive number; got {n}")
+    return scatters, ns
+
+
+def check_adjacencies(adjacencies, m: int, p: int) -> np.ndarray:
+    """Return m DAGs as a boolean array (m, p, p); ``adjacencies[t, i, j]``: i -> j in task t."""
+    adjacencies = np.asarray(adjacencies)
+    if adjacencies.shape != (m, p, p):
+        raise InputError(
+            f"adjacencies must have shape ({m}, {p}, {p}), one DAG per task; "
+            f"got {adjacencies.shape}"
+        )
+    for adjacency in adjacencies:
+        topological_order(adjacency)  # raises, showing a cycle
+    return adjacencies.astype(bool)
+
+
+def _check_symmetric(matrix, name: str, p: int | None) -> np.ndarray:
+    matrix = np.array(matrix, dtype=float)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or p not in (None, len(matrix)):
+        shape = "square" if p is None else f"{p} x {p}"
+        raise InputError(f"{name} must be a {shape} matrix; got shape {matrix.shape}")
+    if not np.isfinite(matrix).all():
+        i, j = np.argwhere(~np.isfinite(matrix))[0]
+        raise InputError(f"{name} must be finite; element ({i}, {j}) is {matrix[i, j]}")
+    difference = np.abs(matrix - matrix.T)
+    if difference.size and difference.max() > _SYMMETRY_TOLERANCE * np.abs(matrix).max():
+        i, j = np.unravel_index(np.argmax(difference), difference.shape)
+        raise InputError(
+            f"{name} must be symmetric; element ({i}, {j}) is {matrix[i, j]:.6g}, "
+            f"element ({j}, {i}) is {matrix[j, i]:.6g}"
+        )
+    return (matrix + matrix.T) / 2

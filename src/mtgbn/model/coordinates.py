@@ -1,0 +1,239 @@
+"""Unconstrained coordinates of sigma_h (docs/model.md, section 5).
+
+sigma_h = L0 A A' L0' with L0 the Cholesky factor of a centre and A lower triangular; the vector x
+holds the lower triangle of A row by row, with logarithms on the diagonal. With the identity as the
+centre these are the paper's coordinates; with a good guess of sigma_h as the centre A stays near the
+identity and all coordinates have about the same scale.
+"""
+
+import numpy as np
+from numba import njit
+from scipy.linalg import cholesky, solve_triangular
+
+from mtgbn.errors import InputError
+from mtgbn.model.arguments import check_positive_definite
+from mtgbn.model.log_determinants import log_determinants, workspace
+from mtgbn.model.posterior import Posterior
+
+__all__ = [
+    "from_unconstrained",
+    "log_jacobian",
+    "log_posterior_unconstrained",
+    "to_unconstrained",
+]
+
+
+def to_unconstrained(sigma_h, centre=None) -> np.ndarray:
+    """Return the unconstrained vector of length p (p + 1) / 2 of a positive definite sigma_h.
+
+    Parameters
+    ----------
+    sigma_h : array (p, p)
+    centre : array (p, p), optional
+        Positive definite; sigma_h equal to the centre has the vector 0. Default: the identity.
+    """
+    sigma_h = check_positive_definite(sigma_h, "sigma_h")
+    factor = cholesky(sigma_h, lower=True)
+    whitened = solve_triangular(_centre_factor(centre, len(sigma_h)), factor, lower=True)
+    np.fill_diagonal(whitened, np.log(np.diag(whitened)))
+    return whitened[np.tril_indices(len(sigma_h))]
+
+
+def from_unconstrained(x, centre=None) -> np.ndarray:
+    """Return sigma_h of an unconstrained vector; the inverse of `to_unconstrained`."""
+    x = np.asarray(x, dtype=float)
+    p = _dimension(x)
+    factor = _centre_factor(centre, p) @ _triangle(x, p)
+    return factor @ factor.T
+
+
+def log_jacobian(x, centre=None) -> float:
+    """Log absolute determinant of the derivative of the lower triangle of sigma_h by x.
+
+    With the identity as the centre: ln 2^p + sum_i (p - i + 2) x_ii, i = 1..p. A centre with Cholesky
+    factor L0 adds the constant (p + 1) ln|L0|.
+    """
+    x = np.asarray(x, dtype=float)
+    p = _dimension(x)
+    diagonal = _triangle(x, p).diagonal()
+    return float(
+        p * np.log(2)
+        + np.arange(p + 1, 1, -1) @ np.log(diagonal)
+        + (p + 1) * np.log(np.diag(_centre_factor(centre, p))).sum()
+    )
+
+
+def log_posterior_unconstrained(
+    x, posterior: Posterior, centre=None
+) -> tuple[float, np.ndarray]:
+    """Log density of the unconstrained vector, log Jacobian included, and its gradient.
+
+    Parameters
+    ----------
+    x : array (p (p + 1) / 2,)
+    posterior : Posterior
+        From `build_posterior`.
+    centre : array (p, p), optional
+    """
+    x = np.array(x, dtype=float)
+    p = _dimension(x)
+    if p != posterior.n_variables:
+        raise InputError(f"x belongs to {p} variables, the posterior has {posterior.n_variables}")
+    factor = _centre_factor(centre, p)
+    gradient = np.empty_like(x)
+    work = coordinates_workspace(posterior)
+    value = unconstrained_value_and_gradient(posterior, factor, x, gradient, work)
+    return value + p * np.log(2) + (p + 1) * np.log(np.diag(factor)).sum(), gradient
+
+
+def coordinates_workspace(posterior: Posterior) -> tuple[np.ndarray, ...]:
+    """Scratch arrays of `unconstrained_value_and_gradient`, to be made once and used many times."""
+    square = (posterior.n_variables, posterior.n_variables)
+    squares = tuple(np.zeros(square) for _ in range(4))
+    return (*squares, workspace(posterior.terms))
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+def unconstrained_value_and_gradient(posterior, centre_factor, x, gradient, work):
+    """Log density of x up to the constant p ln 2 + (p + 1) ln|L0|; writes ``gradient``."""
+    triangle, factor, sigma_h, derivative, small = work
+    p = posterior.n_variables
+    _unpack(x, triangle)
+    _multiply_triangles(centre_factor, triangle, factor)
+    _multiply_by_transpose(factor, triangle, sigma_h)
+    derivative[:] = 0.0
+    value = posterior.constant + log_determinants(
+        posterior.terms, sigma_h.ravel(), derivative.ravel(), small
+    )
+    # d value = tr(G d sigma_h), so dL = 2 tril(G L) and dA = tril(L0' dL).
+    _multiply_symmetric(derivative, factor, sigma_h)
+    _multiply_transposed(centre_factor, sigma_h, derivative)
+    index = 0
+    for i in range(p):
+        for j in range(i):
+            gradient[index] = derivative[i, j]
+            index += 1
+        # ln|sigma_h| = 2 sum x_ii + constant, and the Jacobian (p - i + 1) x_ii with i from 0
+        exponent = 2.0 * posterior.full_coefficient + p - i + 1.0
+        value += exponent * x[index]
+        value += 2.0 * posterior.full_coefficient * np.log(centre_factor[i, i])
+        gradient[index] = derivative[i, i] * np.exp(x[index]) + exponent
+        index += 1
+    return value
+
+
+@njit(cache=True, nogil=True)
+def sigma_h_of(centre_factor, x, work):
+    """Write sigma_h of x to the lower triangle of the third array of ``work`` and return it."""
+    triangle, factor, sigma_h = work[0], work[1], work[2]
+    _unpack(x, triangle)
+    _multiply_triangles(centre_factor, triangle, factor)
+    _multiply_by_transpose(factor, triangle, sigma_h)
+    return sigma_h
+
+
+# Dense products of triangular matrices. Each is a sum of a few rows of a matrix, which the compiler
+# turns into long vector operations; a block of rows at a time follows the triangle's edge. At these
+# sizes this beats calls of BLAS on full matrices and does not depend on its threads.
+_ROWS = 8
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"}, inline="always")
+def _add_rows(total, weights, matrix, first, last, left, right):
+    """Add sum_k weights[k] matrix[k, left:right] over first <= k < last to total[left:right]."""
+    k = first
+    while k + 4 <= last:
+        w0, w1, w2, w3 = weights[k], weights[k + 1], weights[k + 2], weights[k + 3]
+        r0, r1, r2, r3 = matrix[k], matrix[k + 1], matrix[k + 2], matrix[k + 3]
+        for j in range(left, right):
+            total[j] += w0 * r0[j] + w1 * r1[j] + w2 * r2[j] + w3 * r3[j]
+        k += 4
+    while k < last:
+        w0, r0 = weights[k], matrix[k]
+        for j in range(left, right):
+            total[j] += w0 * r0[j]
+        k += 1
+
+
+@njit(cache=True, nogil=True)
+def _unpack(x, triangle):
+    """Write A, with its zeros above the diagonal."""
+    index = 0
+    for i in range(triangle.shape[0]):
+        for j in range(i):
+            triangle[i, j] = x[index]
+            index += 1
+        triangle[i, i] = np.exp(x[index])
+        triangle[i, i + 1 :] = 0.0
+        index += 1
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def _multiply_triangles(left, right, product):
+    """Write the product of two lower triangular matrices."""
+    p = left.shape[0]
+    for i in range(p):
+        product[i] = 0.0
+        for k in range(0, i + 1, _ROWS):
+            last = min(k + _ROWS, i + 1)
+            _add_rows(product[i], left[i], right, k, last, 0, last)
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def _multiply_by_transpose(factor, transposed, product):
+    """Write the lower triangle of L L'; ``transposed`` is overwritten with L'."""
+    p = factor.shape[0]
+    for i in range(p):
+        for j in range(p):
+            transposed[j, i] = factor[i, j]
+    for i in range(p):
+        product[i] = 0.0
+        for k in range(0, i + 1, _ROWS):
+            _add_rows(product[i], factor[i], transposed, k, min(k + _ROWS, i + 1), k, i + 1)
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def _multiply_symmetric(symmetric, factor, product):
+    """Write the lower triangle of 2 G L; G comes with its lower triangle, and leaves with both."""
+    p = factor.shape[0]
+    for i in range(p):
+        for j in range(i):
+            symmetric[i, j] *= 2.0
+            symmetric[j, i] = symmetric[i, j]
+        symmetric[i, i] *= 2.0
+    for i in range(p):
+        product[i] = 0.0
+        for k in range(0, p, _ROWS):
+            last = min(k + _ROWS, p)
+            _add_rows(product[i], symmetric[i], factor, k, last, 0, min(i + 1, last))
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def _multiply_transposed(factor, right, product):
+    """Write the lower triangle of L' R for lower triangular L and R."""
+    p = factor.shape[0]
+    for i in range(p):
+        product[i] = 0.0
+        _add_rows(product[i], factor[:, i], right, i, p, 0, i + 1)
+
+
+def _dimension(x: np.ndarray) -> int:
+    p = int((np.sqrt(8 * x.size + 1) - 1) // 2)
+    if x.ndim != 1 or p * (p + 1) // 2 != x.size or not x.size:
+        raise InputError(
+            f"an unconstrained vector has p (p + 1) / 2 elements; got an array of shape {x.shape}"
+        )
+    return p
+
+
+def _triangle(x: np.ndarray, p: int) -> np.ndarray:
+    triangle = np.zeros((p, p))
+    triangle[np.tril_indices(p)] = x
+    np.fill_diagonal(triangle, np.exp(np.diag(triangle)))
+    return triangle
+
+
+def _centre_factor(centre, p: int) -> np.ndarray:
+    if centre is None:
+        return np.eye(p)
+    return cholesky(check_positive_definite(centre, "centre", p), lower=True)

@@ -1,0 +1,151 @@
+"""Signed sets of variables: the form in which every density sees a graph (docs/model.md, section 1).
+
+The sets come in nested pairs, ``+outer - inner`` with ``inner`` contained in ``outer``: a family and
+its parents, a clique and its separator. One Cholesky factor of the outer set, inner variables first,
+serves both, so the pair and not the set is what is stored.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from mtgbn.errors import GraphError
+from mtgbn.graphs import junction_tree, topological_order
+
+__all__ = [
+    "SignedSets",
+    "cliques_and_separators",
+    "concatenate",
+    "distinct_families",
+    "families",
+    "signed_sets",
+]
+
+
+class SignedSets(NamedTuple):
+    """Weighted nested pairs of sets of variables.
+
+    Pair b is ``weights[b] * (+outer - inner)``, where outer is ``members[starts[b]:starts[b + 1]]``
+    and inner its first ``inner_sizes[b]`` members.
+    """
+
+    members: np.ndarray
+    starts: np.ndarray
+    inner_sizes: np.ndarray
+    weights: np.ndarray
+
+    @property
+    def outer_sizes(self) -> np.ndarray:
+        """Number of variables of every outer set."""
+        return np.diff(self.starts)
+
+
+def families(adjacencies: np.ndarray) -> SignedSets:
+    """Return +({k} u Pa_k) and -Pa_k for every node k of one DAG (p, p) or of many (m, p, p).
+
+    ``adjacencies[..., i, j]`` means i -> j. The pairs are ordered by DAG, then by node.
+    """
+    p = adjacencies.shape[-1]
+    parents = np.swapaxes(adjacencies, -1, -2).reshape(-1, p)
+    return _families(np.arange(len(parents)) % p, parents, np.ones(len(parents)))
+
+
+def distinct_families(adjacencies: np.ndarray) -> SignedSets:
+    """Return the families that occur in any of the DAGs (m, p, p), weighted by how often they do."""
+    p = adjacencies.shape[-1]
+    parents = np.swapaxes(adjacencies, -1, -2).reshape(-1, p)
+    children = np.arange(len(parents)) % p
+    keys = np.column_stack([children, np.packbits(parents, axis=1)])
+    _, first, counts = np.unique(keys, axis=0, return_index=True, return_counts=True)
+    return _families(children[first], parents[first], counts.astype(float))
+
+
+def cliques_and_separators(adjacency: np.ndarray) -> SignedSets:
+    """Return +C for every clique and -S for every separator of a chordal undirected graph."""
+    tree = junction_tree(adjacency)
+    return _from_sequences(
+        [
+            (*separator, *(v for v in clique if v not in separator))
+            for clique, separator in zip(tree.cliques, tree.separators, strict=True)
+        ],
+        [len(separator) for separator in tree.separators],
+        np.ones(len(tree.cliques)),
+    )
+
+
+def signed_sets(structure) -> SignedSets:
+    """Return the signed sets of whatever describes a structure.
+
+    Parameters
+    ----------
+    structure : array (p, p), SignedSets or sequence of (sign, variables)
+        A symmetric adjacency matrix with at least one edge is an undirected, chordal graph; any other
+        adjacency matrix is a DAG, with ``adjacency[i, j]`` meaning i -> j. A list such as
+        ``[(+1, (0, 1)), (-1, (0,))]`` gives the sets directly.
+    """
+    if isinstance(structure, SignedSets):
+        return structure
+    if _is_list_of_sets(structure):
+        sets = [tuple(variables) for _, variables in structure]
+        for variables in sets:
+            if len(set(variables)) != len(variables):
+                raise GraphError(f"the set {variables} names a variable twice")
+        signs = np.array([float(sign) for sign, _ in structure])
+        return _from_sequences(sets, np.zeros(len(sets), dtype=np.int64), signs)
+    adjacency = np.asarray(structure)
+    if adjacency.ndim != 2 or adjacency.shape[0] != adjacency.shape[1]:
+        raise GraphError(
+            "a structure is a square adjacency matrix, SignedSets, or a list of (sign, variables); "
+            f"got an array of shape {adjacency.shape}"
+        )
+    if adjacency.any() and np.array_equal(adjacency != 0, adjacency.T != 0):
+        return cliques_and_separators(adjacency)
+    topological_order(adjacency)  # raises, showing a cycle
+    return families(adjacency != 0)
+
+
+def concatenate(parts: Sequence[SignedSets]) -> SignedSets:
+    """Join lists of signed sets."""
+    sizes = np.concatenate([part.outer_sizes for part in parts])
+    return SignedSets(
+        np.concatenate([part.members for part in parts]),
+        np.concatenate(([0], np.cumsum(sizes))),
+        np.concatenate([part.inner_sizes for part in parts]),
+        np.concatenate([part.weights for part in parts]),
+    )
+
+
+def _is_list_of_sets(structure) -> bool:
+    return (
+        isinstance(structure, list | tuple)
+        and len(structure) > 0
+        and all(
+            isinstance(item, tuple | list)
+            and len(item) == 2
+            and np.ndim(item[0]) == 0
+            and isinstance(item[1], Iterable)
+            for item in structure
+        )
+    )
+
+
+def _families(children: np.ndarray, parents: np.ndarray, weights: np.ndarray) -> SignedSets:
+    """Pairs of the given nodes with the parents that the rows of a boolean matrix mark."""
+    n_parents = parents.sum(axis=1)
+    starts = np.concatenate(([0], np.cumsum(n_parents + 1)))
+    members = np.empty(starts[-1], dtype=np.int64)
+    is_parent = np.ones(starts[-1], dtype=bool)
+    is_parent[starts[1:] - 1] = False
+    members[is_parent] = np.nonzero(parents)[1]
+    members[~is_parent] = children
+    return SignedSets(members, starts, n_parents, weights)
+
+
+def _from_sequences(sets: Sequence[Sequence[int]], inner_sizes, weights) -> SignedSets:
+    return SignedSets(
+        np.array([v for members in sets for v in members], dtype=np.int64),
+        np.concatenate(([0], np.cumsum([len(members) for members in sets], dtype=np.int64))),
+        np.array(inner_sizes, dtype=np.int64),
+        np.asarray(weights, dtype=float),
+    )

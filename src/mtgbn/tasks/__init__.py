@@ -1,0 +1,5 @@
+"""Reading and validating datasets; what is kept of them is one `Tasks`."""
+
+from mtgbn.tasks.tasks import Tasks
+
+__all__ = ["Tasks"]

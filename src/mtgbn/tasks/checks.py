@@ -1,0 +1,265 @@
+"""From the rows of a task to its scatter T_i and degrees of freedom n_i (docs/model.md).
+
+Everything that can be wrong with numbers is found here, whatever constructor they came through.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from numbers import Real
+from typing import NamedTuple, TypedDict
+
+import numpy as np
+
+from mtgbn.errors import InputError
+from mtgbn.tasks.collinearity import Relation, find_relations
+from mtgbn.tasks.names import unknown_name
+from mtgbn.tasks.tables import Table, as_matrix, is_missing
+
+# Entries of a given scatter may differ by this much, relative to the product of the standard
+# deviations, from those of a symmetric, positive semidefinite matrix: rounding of any data source.
+_ROUNDING = 1e-8
+# A column whose values differ only in the last bits holds rounding, not data.
+_CONSTANT = 4 * np.finfo(np.float64).eps
+_NUMBERS = (Real, Decimal, np.bool_)
+
+
+class Options(TypedDict, total=False):
+    """Keyword options that every constructor from raw data accepts; see `Tasks`."""
+
+    center: bool
+    standardize: bool
+    effective_samples: float | Sequence[float] | Mapping[str, float] | None
+
+
+class Reduced(NamedTuple):
+    """What is kept of one task."""
+
+    scatter: np.ndarray
+    n: float
+    relations: list[Relation]
+
+
+def finite_floats(table: Table) -> np.ndarray:
+    """The values as a new float64 array in row order; text, nan and infinity are errors."""
+    values = table.values
+    if values.dtype.kind in "biuf":
+        with np.errstate(over="ignore"):
+            floats = np.array(values, dtype=np.float64, order="C")
+    else:
+        floats = _floats_of_objects(values.astype(object), table)
+    finite = np.isfinite(floats)
+    if not finite.all():
+        row, column = np.argwhere(~finite)[0]
+        count = int(finite.size - finite.sum())
+        raise InputError(
+            f"task {table.task!r}, variable {table.columns[column]!r}: value "
+            f"{floats[row, column]} at {table.place(row)} is missing or infinite; the task has "
+            f"{count} such value(s). Drop the rows or fill the values in"
+        )
+    return floats
+
+
+def _floats_of_objects(values: np.ndarray, table: Table) -> np.ndarray:
+    # Cell by cell is slow and only needed to find a culprit: look at the types first.
+    if all(issubclass(kind, _NUMBERS) for kind in set(map(type, values.ravel().tolist()))):
+        try:
+            return values.astype(np.float64, order="C")
+        except OverflowError:
+            pass
+    floats = np.empty(values.shape)
+    for (row, column), value in np.ndenumerate(values):
+        floats[row, column] = _number(value, table, row, column)
+    return floats
+
+
+def _number(value: object, table: Table, row: int, column: int) -> float:
+    if isinstance(value, _NUMBERS):
+        try:
+            return float(value)
+        except OverflowError:
+            return math.inf
+    if is_missing(value):
+        return math.nan
+    raise InputError(
+        f"task {table.task!r}, variable {table.columns[column]!r}: value {value!r} at "
+        f"{table.place(row)} is not a real number; remove the column or write it as numbers "
+        "(with a decimal point)"
+    )
+
+
+def effective_sizes(
+    effective_samples: float | Sequence[float] | Mapping[str, float] | None,
+    tables: Sequence[Table],
+) -> list[float | None]:
+    """The effective sample size of each task, None where the rows count in full."""
+    names = [table.task for table in tables]
+    if effective_samples is None or isinstance(effective_samples, Real):
+        sizes = [effective_samples] * len(names)
+    elif isinstance(effective_samples, Mapping):
+        by_name = {str(name): size for name, size in effective_samples.items()}
+        for name in by_name:
+            if name not in names:
+                raise InputError(f"effective_samples: {unknown_name(name, names, 'task')}")
+        for name in names:
+            if name not in by_name:
+                raise InputError(f"effective_samples has no entry for task {name!r}; add one")
+        sizes = [by_name[name] for name in names]
+    elif isinstance(effective_samples, Iterable) and not isinstance(effective_samples, str):
+        sizes = list(effective_samples)
+        if len(sizes) != len(names):
+            raise InputError(
+                f"effective_samples has {len(sizes)} entries for {len(names)} tasks; "
+                "give one per task, or one number for all"
+            )
+    else:
+        raise InputError(
+            f"effective_samples must be a number, one number per task or a dict by task name, "
+            f"got {effective_samples!r}"
+        )
+    if effective_samples is not None:
+        for table, size in zip(tables, sizes, strict=True):
+            _check_effective_size(table.task, size, len(table.values))
+    return sizes
+
+
+def _check_effective_size(task: str, size: object, rows: int) -> None:
+    if isinstance(size, bool | np.bool_) or not isinstance(size, Real):
+        raise InputError(f"task {task!r}: effective_samples {size!r} is not a number")
+    if not 0 < size <= rows:
+        raise InputError(
+            f"task {task!r}: effective_samples {size} must be above 0 and at most "
+            f"the number of rows, {rows}"
+        )
+
+
+def reduce_table(
+    table: Table, *, center: bool, standardize: bool, effective_size: float | None
+) -> Reduced:
+    """Validate the rows of one task and reduce them to sufficient statistics."""
+    task, variables = table.task, table.columns
+    rows = len(table.values)
+    if rows == 0:
+        raise InputError(f"task {task!r} has no rows; remove the task or add data")
+    if rows == 1 and center:
+        raise InputError(
+            f"task {task!r} has one row, of which centring leaves nothing; add rows, "
+            "or use center=False if the means are known to be zero"
+        )
+    values = finite_floats(table)
+    degrees = rows - 1 if center else rows
+    n = float(degrees if effective_size is None else effective_size)
+    _refuse_constant(values, task, variables, center)
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        centred = values
+        if center:
+            # The second pass removes the rounding error of the first mean of a large offset.
+            centred = values - values.mean(axis=0)
+            centred -= centred.mean(axis=0)
+        largest = np.abs(centred).max(axis=0)
+        _refuse_extreme(largest, values, task, variables)
+        unit = centred / largest
+        unit /= np.sqrt(np.einsum("ij,ij->j", unit, unit))
+        gram = _symmetric(unit.T @ unit)
+        if standardize:
+            scatter = n * gram
+            np.fill_diagonal(scatter, n)
+        else:
+            scatter = _symmetric(centred.T @ centred)
+            if effective_size is not None:
+                scatter *= effective_size / rows
+            _refuse_extreme(np.diag(scatter), values, task, variables)
+    return Reduced(scatter, n, find_relations(unit, gram, degrees))
+
+
+def _refuse_constant(values: np.ndarray, task: str, variables: Sequence[str], center: bool) -> None:
+    magnitude = np.abs(values).max(axis=0)
+    if center:
+        with np.errstate(over="ignore"):
+            constant = np.ptp(values, axis=0) <= _CONSTANT * magnitude
+    else:
+        constant = magnitude == 0
+    if constant.any():
+        column = int(np.argmax(constant))
+        raise InputError(
+            f"task {task!r}, variable {variables[column]!r} is constant (value "
+            f"{values[0, column]} in all {len(values)} rows); remove the variable from every "
+            "task, or the task"
+        )
+
+
+def _refuse_extreme(
+    sizes: np.ndarray, values: np.ndarray, task: str, variables: Sequence[str]
+) -> None:
+    """Sums of squares that overflow or vanish would become inf or 0 without a word."""
+    usable = np.isfinite(sizes) & (sizes >= np.finfo(np.float64).tiny)
+    if not usable.all():
+        column = int(np.argmin(usable))
+        row = int(np.argmax(np.abs(values[:, column])))
+        raise InputError(
+            f"task {task!r}, variable {variables[column]!r}: values as large as "
+            f"{values[row, column]} make sums of squares beyond the range of float64; "
+            "rescale the variable (use other units)"
+        )
+
+
+def _symmetric(matrix: np.ndarray) -> np.ndarray:
+    return 0.5 * matrix + 0.5 * matrix.T
+
+
+def check_scatter(data: object, task: str, variables: Sequence[str]) -> np.ndarray:
+    """A given scatter, made exactly symmetric once it is known to be one up to rounding."""
+    p = len(variables)
+    matrix = as_matrix(data, task, "(variables x variables)")
+    if matrix.shape != (p, p):
+        raise InputError(
+            f"task {task!r}: the scatter has shape {matrix.shape} for {p} variables; "
+            f"expected {(p, p)}"
+        )
+    scatter = finite_floats(Table(task, tuple(variables), matrix))
+    diagonal = np.diag(scatter)
+    if not (diagonal > 0).all():
+        column = int(np.argmin(diagonal > 0))
+        raise InputError(
+            f"task {task!r}, variable {variables[column]!r}: the diagonal of the scatter is "
+            f"{diagonal[column]}; it must be positive, remove the variable if it is constant"
+        )
+    scale = np.sqrt(diagonal)
+    correlation = scatter / scale[:, None] / scale
+    eps = np.finfo(matrix.dtype).eps if matrix.dtype.kind == "f" else 0.0
+    tolerance = max(_ROUNDING, 16 * float(eps))
+    difference = np.abs(correlation - correlation.T)
+    i, j = np.unravel_index(np.argmax(difference), difference.shape)
+    if difference[i, j] > tolerance:
+        raise InputError(
+            f"task {task!r}: the scatter is not symmetric, {variables[i]!r} with "
+            f"{variables[j]!r} is {scatter[i, j]} but the reverse is {scatter[j, i]}"
+        )
+    smallest = np.linalg.eigvalsh(_symmetric(correlation))[0]
+    if smallest < -tolerance * p:
+        vector = np.abs(np.linalg.eigh(_symmetric(correlation))[1][:, 0])
+        i, j = sorted(np.argsort(vector)[-2:])
+        raise InputError(
+            f"task {task!r}: the scatter is not positive semidefinite (its correlations have the "
+            f"eigenvalue {smallest:.3g}), mostly through variables {variables[i]!r} and "
+            f"{variables[j]!r}; pass X'X of the centred data"
+        )
+    return _symmetric(scatter)
+
+
+def check_degrees(ns: object, names: Sequence[str]) -> np.ndarray:
+    """Given degrees of freedom, one positive number per task."""
+    try:
+        degrees = np.array(ns, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"ns must hold one number per task ({error})") from error
+    if degrees.shape != (len(names),):
+        raise InputError(
+            f"ns has shape {degrees.shape} for {len(names)} tasks; give one n per task"
+        )
+    for task, n in zip(names, degrees, strict=True):
+        if not 0 < n < math.inf:
+            raise InputError(f"task {task!r}: n is {n}; it must be positive and finite")
+    return degrees

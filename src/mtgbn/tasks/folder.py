@@ -1,0 +1,161 @@
+"""A folder of text files, one task per file, read with the standard library alone."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from mtgbn.errors import InputError
+from mtgbn.tasks.names import listed
+from mtgbn.tasks.tables import Table
+
+_DELIMITERS = {".csv": ",", ".tsv": "\t"}
+_EXTENSIONS = (*_DELIMITERS, ".txt")
+_MISSING = {"", "na", "n/a", "#n/a", "<na>", "null", "none", "."}
+
+
+def tables_from_folder(path: str | os.PathLike[str], pattern: str | None) -> list[Table]:
+    """One table per file, in the natural order of the file names (sub-2 before sub-10)."""
+    return [_read_table(file) for file in _task_files(Path(path), pattern)]
+
+
+def _task_files(folder: Path, pattern: str | None) -> list[Path]:
+    if not folder.exists():
+        raise InputError(f"folder {str(folder)!r} does not exist; check the path")
+    if not folder.is_dir():
+        raise InputError(f"{str(folder)!r} is a file; give the folder that holds one file per task")
+    try:
+        found = list(folder.glob("*" if pattern is None else pattern))
+    except (ValueError, NotImplementedError) as error:
+        raise InputError(
+            f"pattern {pattern!r} cannot be used ({error}); give one such as '*_timeseries.tsv'"
+        ) from error
+    files = [
+        file
+        for file in found
+        if file.is_file()
+        and not any(part.startswith(".") for part in file.relative_to(folder).parts)
+        and (pattern is not None or file.suffix.lower() in _EXTENSIONS)
+    ]
+    if not files:
+        wanted = f"matching {pattern!r}" if pattern is not None else "ending in .csv, .tsv or .txt"
+        raise InputError(f"folder {str(folder)!r} holds no task: there is no file {wanted}")
+    return sorted(files, key=lambda file: (_natural(file.stem), str(file)))
+
+
+def _natural(name: str) -> list[str | int]:
+    pieces = re.split(r"(\d+)", name)
+    return [int(piece) if odd % 2 else piece.casefold() for odd, piece in enumerate(pieces)]
+
+
+def _read_table(file: Path) -> Table:
+    records = _records(file)
+    _, header = next(records, (0, []))
+    if not header:
+        raise InputError(f"task {file.stem!r}: file {str(file)!r} is empty; remove or fill it")
+    columns = _check_header(file, header)
+    rows: list[list[float | str]] = []
+    lines: list[int] = []
+    numeric = True
+    for line, cells in records:
+        if len(cells) != len(columns):
+            raise InputError(
+                f"task {file.stem!r}: line {line} of {file} has {len(cells)} cells but the header "
+                f"has {len(columns)} (the line starts with {cells[0]!r}); repair the line"
+            )
+        try:
+            rows.append(_floats(cells))
+        except ValueError:
+            # The text stays in its cell: the check that all tasks share names it, with its line.
+            rows.append([_number_or_text(cell) for cell in cells])
+            numeric = numeric and not any(isinstance(cell, str) for cell in rows[-1])
+        lines.append(line)
+    values = np.array(rows, dtype=np.float64 if numeric else object)
+    return Table(file.stem, columns, values.reshape(-1, len(columns)), str(file), lines)
+
+
+def _records(file: Path) -> Iterator[tuple[int, list[str]]]:
+    """Line number and cells of every line that is not blank."""
+    try:
+        text = file.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"task {file.stem!r}: {file} is not UTF-8 text (byte {error.object[error.start]:#04x} "
+            f"at position {error.start}); save it as UTF-8"
+        ) from error
+    delimiter = _DELIMITERS.get(file.suffix.lower()) or _sniff(text)
+    if delimiter is None:
+        lines = ((line, text.split()) for line, text in enumerate(text.splitlines(), start=1))
+    else:
+        lines = _csv_lines(file, text, delimiter)
+    return (
+        (line, cells) for line, cells in lines if cells and (len(cells) > 1 or cells[0].strip())
+    )
+
+
+def _csv_lines(file: Path, text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    try:
+        for cells in reader:
+            yield reader.line_num, cells
+    except csv.Error as error:
+        raise InputError(
+            f"task {file.stem!r}: line {reader.line_num} of {file} is not valid text with "
+            f"{delimiter!r} between cells ({error}); repair the line"
+        ) from error
+
+
+def _sniff(text: str) -> str | None:
+    """The delimiter of the header line; None stands for runs of blanks."""
+    header = text.lstrip().partition("\n")[0]
+    return next((delimiter for delimiter in "\t,;" if delimiter in header), None)
+
+
+def _check_header(file: Path, header: list[str]) -> tuple[str, ...]:
+    columns = tuple(cell.strip() for cell in header)
+    where = f"task {file.stem!r}: the header of {file}"
+    if "" in columns:
+        raise InputError(
+            f"{where} has no name for column {columns.index('') + 1} of {len(columns)}; name it, "
+            "or remove the column if it is a row index (pandas: to_csv(..., index=False))"
+        )
+    if all(_is_number(cell) for cell in columns):
+        raise InputError(
+            f"{where} is all numbers ({listed(columns)}); add a first line with variable names"
+        )
+    if len(columns) == 1 and any(delimiter in columns[0] for delimiter in "\t,; "):
+        raise InputError(
+            f"{where} is a single cell, {columns[0]!r}; use commas in .csv and tabs in .tsv "
+            "files, or rename the file to .txt to have the delimiter detected"
+        )
+    return columns
+
+
+def _floats(cells: list[str]) -> list[float]:
+    # Python reads 1_000 as a number, no other reader of such files does.
+    if "_" in "".join(cells):
+        raise ValueError
+    return list(map(float, cells))
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _number_or_text(cell: str) -> float | str:
+    if cell.strip().lower() in _MISSING:
+        return float("nan")
+    try:
+        return _floats([cell])[0]
+    except ValueError:
+        return cell

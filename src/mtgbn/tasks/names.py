@@ -1,0 +1,121 @@
+"""Names of tasks and variables: their rules, how messages show them, selecting by them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from mtgbn.errors import InputError
+
+
+def listed(names: Iterable[str], most: int = 5) -> str:
+    """Names as they appear in a message, the long tail counted instead of shown."""
+    names = [repr(str(name)) for name in names]
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+def unknown_name(name: object, known: Sequence[str], kind: str) -> InputError:
+    """The error for a name that does not exist, with the names it may have been meant to be."""
+    close = difflib.get_close_matches(str(name), known, n=3)
+    hint = f"close matches: {listed(close)}" if close else f"the {kind}s are {listed(known)}"
+    return InputError(f"there is no {kind} named {str(name)!r}; {hint}")
+
+
+def check_names(
+    names: Iterable[object], kind: str, owner: str = "", origins: Sequence[str | None] = ()
+) -> tuple[str, ...]:
+    """Names as strings, refused when one is empty or used twice.
+
+    ``owner`` says whose names they are; ``origins`` are the files that they come from, if any.
+    """
+    if isinstance(names, str):
+        raise InputError(f"{kind} names must be a list of names, got the single string {names!r}")
+    names = tuple(str(name) for name in names)
+    first: dict[str, int] = {}
+    for position, name in enumerate(names):
+        if not name.strip():
+            raise InputError(f"{owner}{kind} number {position} has an empty name; give it one")
+        if name in first:
+            pair = (first[name], position)
+            files = [origins[i] for i in pair] if origins else []
+            places = files if all(files) and files else [f"number {i}" for i in pair]
+            raise InputError(
+                f"{owner}duplicate {kind} name {name!r} ({places[0]} and {places[1]}); "
+                f"{kind} names must be unique, rename or remove one of them"
+            )
+        first[name] = position
+    return names
+
+
+def check_variables(names: Iterable[object], owner: str = "") -> tuple[str, ...]:
+    """Variable names as strings: unique, at least two."""
+    variables = check_names(names, "variable", owner)
+    if len(variables) < 2:
+        raise InputError(
+            f"{owner}fewer than two variables (got {listed(variables) or 'none'}); "
+            "a network needs at least two columns"
+        )
+    return variables
+
+
+def task_names(names: Iterable[object] | None, count: int) -> tuple[str, ...]:
+    """The given task names, or task0, task1, ... so that the number is the position."""
+    if names is None:
+        return tuple(f"task{position}" for position in range(count))
+    names = check_names(names, "task")
+    if len(names) != count:
+        raise InputError(f"{len(names)} task names for {count} tasks; give one name per task")
+    return names
+
+
+def default_variables(count: int) -> tuple[str, ...]:
+    """Names x0, x1, ... so that the number is the position of the column."""
+    return tuple(f"x{position}" for position in range(count))
+
+
+def name_position(name: str, known: Sequence[str], kind: str) -> int:
+    """Where a name stands among the known ones."""
+    if name not in known:
+        raise unknown_name(name, known, kind)
+    return known.index(name)
+
+
+def task_positions(selection: Any, names: tuple[str, ...]) -> list[int]:
+    """Positions of the tasks that a name, an int, a slice, a list of these or a mask selects."""
+    if isinstance(selection, slice):
+        positions = list(range(len(names))[selection])
+    elif isinstance(selection, str | int | np.generic):
+        positions = [_task_position(selection, names)]
+    else:
+        try:
+            items = list(selection)
+        except TypeError as error:
+            raise InputError(
+                f"cannot select tasks with {selection!r}; use a name, an int, a slice, a list of "
+                "names or ints, or a boolean mask"
+            ) from error
+        if items and all(isinstance(item, bool | np.bool_) for item in items):
+            if len(items) != len(names):
+                raise InputError(f"a mask of {len(items)} entries for {len(names)} tasks")
+            positions = [position for position, chosen in enumerate(items) if chosen]
+        else:
+            positions = [_task_position(item, names) for item in items]
+    if not positions:
+        raise InputError(f"no tasks: the selection {selection!r} is empty")
+    check_names([names[position] for position in positions], "task", "the selection: ")
+    return positions
+
+
+def _task_position(item: object, names: tuple[str, ...]) -> int:
+    if isinstance(item, str):
+        return name_position(item, names, "task")
+    if not isinstance(item, int | np.integer) or isinstance(item, bool):
+        raise InputError(f"{item!r} is neither the name nor the number of a task")
+    if not -len(names) <= item < len(names):
+        # IndexError rather than InputError: it is what ends a loop over the tasks.
+        raise IndexError(f"there is no task number {item}; there are {len(names)} tasks")
+    return int(item) % len(names)

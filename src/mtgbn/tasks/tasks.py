@@ -1,0 +1,357 @@
+"""The class `Tasks`: m validated tasks as sufficient statistics, what every later step reads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, Self, Unpack
+
+import numpy as np
+
+from mtgbn.errors import InputError
+from mtgbn.tasks.checks import (
+    Options,
+    check_degrees,
+    check_scatter,
+    effective_sizes,
+    reduce_table,
+)
+from mtgbn.tasks.collinearity import warn_collinear
+from mtgbn.tasks.folder import tables_from_folder
+from mtgbn.tasks.names import (
+    check_variables,
+    default_variables,
+    name_position,
+    task_names,
+    task_positions,
+)
+from mtgbn.tasks.tables import (
+    Table,
+    align,
+    as_matrix,
+    is_frame,
+    tables_from_arrays,
+    tables_from_frames,
+    tables_from_long,
+)
+
+_ACCEPTED = (
+    "a Tasks, the path of a folder with one CSV/TSV file per task, a dict or list of DataFrames, "
+    "a dict or list of (rows x variables) arrays, a 3-D array, a 2-D array (one task), or one "
+    "long DataFrame with a task column"
+)
+
+
+class Tasks:
+    """Tasks over the same variables, each as a scatter with its degrees of freedom.
+
+    The constructor takes sufficient statistics. For data use one of the class methods
+    `from_arrays`, `from_frames`, `from_long`, `from_folder`, or `from_any`, which picks the right
+    one. A Tasks is immutable.
+
+    Parameters
+    ----------
+    scatters : sequence of (p, p) arrays
+        T_i, the sums of squares and products of the (centred) data of each task.
+    ns : sequence of float
+        n_i, the degrees of freedom of each scatter; need not be whole.
+    variables : sequence of str, optional
+        Names of the columns; x0, x1, ... if left out.
+    names : sequence of str, optional
+        Names of the tasks; task0, task1, ... if left out.
+
+    Attributes
+    ----------
+    scatters : (m, p, p) array
+        Exactly symmetric.
+    ns : (m,) array
+    variables, names : tuple of str
+    n_rows : (m,) array of int, or None
+        Rows that each task had; None when built from sufficient statistics.
+
+    Notes
+    -----
+    All constructors from data accept the same keyword options:
+
+    center : bool, default True
+        Subtract the mean of each variable in each task; then n_i is rows - 1. With False the
+        means are known to be zero and n_i is the number of rows.
+    standardize : bool, default False
+        Divide each variable of each task by its standard deviation (denominator n_i), so that
+        the diagonal of each scatter is n_i.
+    effective_samples : float, sequence of float or dict by task name, optional
+        Number of independent samples that the rows are worth, at most the number of rows.
+        It becomes n_i, and the scatter is multiplied by effective_samples / rows.
+
+    A `CollinearityWarning` names variables that are exact combinations of others, relative to
+    `mtgbn.tasks.collinearity.TOLERANCE`. With fewer rows than variables only multiples of one
+    variable are certain to be found. Given scatters are not searched.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> tasks = Tasks.from_arrays([rng.normal(size=(rows, 3)) for rows in (20, 30)])
+    >>> tasks
+    Tasks(2 tasks, 3 variables, n = 19 to 29)
+    >>> tasks["task1"].ns
+    array([29.])
+    """
+
+    __slots__ = ("n_rows", "names", "ns", "scatters", "variables")
+
+    scatters: np.ndarray
+    ns: np.ndarray
+    variables: tuple[str, ...]
+    names: tuple[str, ...]
+    n_rows: np.ndarray | None
+
+    def __init__(
+        self,
+        scatters: Iterable[Any],
+        ns: Sequence[float],
+        variables: Sequence[str] | None = None,
+        names: Sequence[str] | None = None,
+    ) -> None:
+        scatters = list(scatters)
+        if not scatters:
+            raise InputError("no tasks: give at least one scatter")
+        names = task_names(names, len(scatters))
+        if variables is None:
+            variables = default_variables(as_matrix(scatters[0], names[0]).shape[1])
+        variables = check_variables(variables)
+        degrees = check_degrees(ns, names)
+        checked = [check_scatter(s, t, variables) for s, t in zip(scatters, names, strict=True)]
+        self._store(np.array(checked), degrees, variables, names, None)
+
+    @classmethod
+    def from_arrays(
+        cls,
+        arrays: Iterable[Any],
+        variables: Sequence[str] | None = None,
+        names: Sequence[str] | None = None,
+        **options: Unpack[Options],
+    ) -> Self:
+        """Build from one (rows x variables) array per task; row counts may differ.
+
+        Parameters
+        ----------
+        arrays : list of (rows, p) arrays, or one (m, rows, p) array
+            Real numbers; booleans count as 0 and 1.
+        variables, names : sequence of str, optional
+            Names of the columns and of the tasks.
+        **options
+            ``center``, ``standardize``, ``effective_samples``; see `Tasks`.
+        """
+        return cls._from_tables(tables_from_arrays(arrays, variables, names), **options)
+
+    @classmethod
+    def from_frames(
+        cls,
+        frames: Mapping[Hashable, Any] | Sequence[Any],
+        names: Sequence[str] | None = None,
+        **options: Unpack[Options],
+    ) -> Self:
+        """Build from one DataFrame per task; columns are matched by name.
+
+        Parameters
+        ----------
+        frames : dict or list of DataFrame
+            The keys of a dict name the tasks. The first task gives the order of the variables.
+        names : sequence of str, optional
+            Names of the tasks of a list.
+        **options
+            ``center``, ``standardize``, ``effective_samples``; see `Tasks`.
+        """
+        return cls._from_tables(tables_from_frames(frames, names), **options)
+
+    @classmethod
+    def from_long(cls, frame: Any, task: str = "task", **options: Unpack[Options]) -> Self:
+        """Build from one DataFrame in which a column says which task a row belongs to.
+
+        Parameters
+        ----------
+        frame : DataFrame
+            All tasks below each other, in any order of rows.
+        task : str, default "task"
+            The column with the task; all other columns are variables.
+        **options
+            ``center``, ``standardize``, ``effective_samples``; see `Tasks`.
+        """
+        return cls._from_tables(tables_from_long(frame, task), **options)
+
+    @classmethod
+    def from_folder(
+        cls,
+        path: str | os.PathLike[str],
+        pattern: str | None = None,
+        **options: Unpack[Options],
+    ) -> Self:
+        """Build from a folder with one text file per task, named after it.
+
+        Parameters
+        ----------
+        path : str or path
+            Files are UTF-8 with the variable names in the first line: .csv (commas), .tsv (tabs),
+            .txt (tabs, commas, semicolons or blanks, whichever the first line has). Hidden files
+            are skipped. The tasks are in natural order, sub-2 before sub-10.
+        pattern : str, optional
+            Which files to read instead, for example ``"sub-*/*_timeseries.tsv"``.
+        **options
+            ``center``, ``standardize``, ``effective_samples``; see `Tasks`.
+        """
+        return cls._from_tables(tables_from_folder(path, pattern), **options)
+
+    @classmethod
+    def from_any(cls, data: Any, **options: Any) -> Self:
+        """Build from whatever `data` is, with the constructor that fits.
+
+        Parameters
+        ----------
+        data : Tasks, path, dict, list, array or DataFrame
+            A Tasks is returned as it is.
+        **options
+            Passed to the constructor that fits.
+        """
+        if isinstance(data, cls):
+            if options:
+                raise InputError(
+                    f"options {sorted(options)} have no effect on a Tasks; "
+                    "apply them where it is built from data"
+                )
+            return data
+        if isinstance(data, str | os.PathLike):
+            return cls.from_folder(data, **options)
+        if is_frame(data):
+            column = options.get("task", "task")
+            if column not in list(data.columns):
+                raise InputError(
+                    f"the DataFrame has no column {column!r}; name the column that holds the task "
+                    "with task=..., or pass [frame] if all its rows are one task"
+                )
+            return cls.from_long(data, **options)
+        if isinstance(data, np.ndarray) and data.ndim in (2, 3):
+            return cls.from_arrays(data if data.ndim == 3 else [data], **options)
+        if isinstance(data, Mapping | list | tuple):
+            items = list(data.values() if isinstance(data, Mapping) else data)
+            if any(is_frame(item) for item in items):
+                return cls.from_frames(data, **options)
+            if isinstance(data, Mapping):
+                options = {"names": list(data), **options}
+            return cls.from_arrays(items, **options)
+        shape = f" with {data.ndim} dimension(s)" if isinstance(data, np.ndarray) else ""
+        raise InputError(f"cannot read tasks from {type(data).__name__}{shape}; give {_ACCEPTED}")
+
+    @classmethod
+    def _from_tables(
+        cls,
+        tables: Sequence[Table],
+        *,
+        center: bool = True,
+        standardize: bool = False,
+        effective_samples: float | Sequence[float] | Mapping[str, float] | None = None,
+    ) -> Self:
+        tables = align(tables)
+        sizes = effective_sizes(effective_samples, tables)
+        reduced = [
+            reduce_table(table, center=center, standardize=standardize, effective_size=size)
+            for table, size in zip(tables, sizes, strict=True)
+        ]
+        names = tuple(table.task for table in tables)
+        variables = tables[0].columns
+        found = [(t, r.relations) for t, r in zip(names, reduced, strict=True) if r.relations]
+        warn_collinear(found, variables, stacklevel=3)
+        return cls._trusted(
+            np.array([task.scatter for task in reduced]),
+            np.array([task.n for task in reduced]),
+            variables,
+            names,
+            np.array([len(table.values) for table in tables]),
+        )
+
+    @classmethod
+    def _trusted(cls, *parts: Any) -> Self:
+        """Build from parts that were validated before."""
+        tasks = cls.__new__(cls)
+        tasks._store(*parts)
+        return tasks
+
+    def _store(
+        self,
+        scatters: np.ndarray,
+        ns: np.ndarray,
+        variables: tuple[str, ...],
+        names: tuple[str, ...],
+        n_rows: np.ndarray | None,
+    ) -> None:
+        for array in (scatters, ns, n_rows):
+            if array is not None:
+                array.setflags(write=False)
+        parts = (n_rows, names, ns, scatters, variables)
+        for attribute, value in zip(Tasks.__slots__, parts, strict=True):
+            object.__setattr__(self, attribute, value)
+
+    def __setattr__(self, attribute: str, value: object) -> None:
+        raise AttributeError(f"a Tasks is immutable; cannot set {attribute!r}")
+
+    def __delattr__(self, attribute: str) -> None:
+        raise AttributeError(f"a Tasks is immutable; cannot delete {attribute!r}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Unpickled arrays are writeable, _store locks them again.
+        parts = (self.scatters, self.ns, self.variables, self.names, self.n_rows)
+        return (type(self)._trusted, parts)
+
+    @property
+    def n_variables(self) -> int:
+        """Number of variables, p."""
+        return len(self.variables)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
+
+    def __repr__(self) -> str:
+        low, high = self.ns.min(), self.ns.max()
+        n = f"{low:g}" if low == high else f"{low:g} to {high:g}"
+        tasks = "1 task" if len(self) == 1 else f"{len(self)} tasks"
+        return f"Tasks({tasks}, {self.n_variables} variables, n = {n})"
+
+    def __eq__(self, other: object) -> bool:
+        """Same tasks, variables, scatters and n; how many rows these came from is not compared."""
+        if not isinstance(other, Tasks):
+            return NotImplemented
+        return (
+            self.names == other.names
+            and self.variables == other.variables
+            and np.array_equal(self.ns, other.ns)
+            and np.array_equal(self.scatters, other.scatters)
+        )
+
+    __hash__ = None
+
+    def __getitem__(self, selection: Any) -> Self:
+        """Select tasks: a name, an int, a slice, a list of names or ints, or a boolean mask."""
+        index = task_positions(selection, self.names)
+        names = tuple(self.names[i] for i in index)
+        n_rows = None if self.n_rows is None else self.n_rows[index]
+        return self._trusted(self.scatters[index], self.ns[index], self.variables, names, n_rows)
+
+    def select_variables(self, names: Sequence[str]) -> Self:
+        """Tasks with these variables only, in this order.
+
+        Parameters
+        ----------
+        names : sequence of str
+            At least two of `variables`.
+        """
+        chosen = check_variables(names, "the selection: ")
+        index = [name_position(name, self.variables, "variable") for name in chosen]
+        scatters = np.ascontiguousarray(self.scatters[:, index][:, :, index])
+        return self._trusted(scatters, self.ns, chosen, self.names, self.n_rows)
+
+    def pooled_scatter(self) -> tuple[np.ndarray, float]:
+        """All tasks as one: the sum of the scatters and the sum of the n."""
+        return self.scatters.sum(axis=0), float(self.ns.sum())

@@ -1,0 +1,193 @@
+"""All ways in lead to the same Tasks; text files are read as pandas reads them."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mtgbn.errors import InputError
+from mtgbn.tasks import Tasks
+
+VARIABLES = ["a", "b", "c"]
+NAMES = ["s1", "s2", "s10"]
+
+
+@pytest.fixture
+def frames():
+    rng = np.random.default_rng(0)
+    sizes = zip(NAMES, (8, 12, 5), strict=True)
+    return {name: pd.DataFrame(rng.normal(size=(n, 3)), columns=VARIABLES) for name, n in sizes}
+
+
+@pytest.fixture
+def expected(frames):
+    return Tasks.from_frames(frames)
+
+
+def write_folder(folder, frames):
+    for name, frame in frames.items():
+        frame.to_csv(folder / f"{name}.csv", index=False)
+    return folder
+
+
+def as_long(frames, column="task"):
+    return pd.concat([frame.assign(**{column: name}) for name, frame in frames.items()])
+
+
+def test_all_constructors_agree(frames, expected, tmp_path):
+    arrays = [frame.to_numpy() for frame in frames.values()]
+    long = as_long(frames, "subject")
+    assert expected.names == tuple(NAMES)
+    assert expected.variables == tuple(VARIABLES)
+    assert Tasks.from_arrays(arrays, VARIABLES, NAMES) == expected
+    assert Tasks.from_frames(list(frames.values()), NAMES) == expected
+    assert Tasks.from_long(long, task="subject") == expected
+    assert Tasks.from_folder(write_folder(tmp_path, frames)) == expected
+    for other in (Tasks.from_long(long, "subject"), Tasks.from_folder(tmp_path)):
+        np.testing.assert_array_equal(other.n_rows, expected.n_rows)
+
+
+def test_all_constructors_take_the_same_options(frames, tmp_path):
+    options = {"center": False, "standardize": True, "effective_samples": dict.fromkeys(NAMES, 4)}
+    expected = Tasks.from_frames(frames, **options)
+    arrays = [frame.to_numpy() for frame in frames.values()]
+    assert Tasks.from_arrays(arrays, VARIABLES, NAMES, **options) == expected
+    assert Tasks.from_long(as_long(frames), **options) == expected
+    assert Tasks.from_folder(write_folder(tmp_path, frames), **options) == expected
+    with pytest.raises(TypeError, match="centre"):
+        Tasks.from_frames(frames, centre=False)
+
+
+def test_from_any_dispatches(frames, expected, tmp_path):
+    arrays = {name: frame.to_numpy() for name, frame in frames.items()}
+    folder = write_folder(tmp_path, frames)
+    assert Tasks.from_any(expected) is expected
+    assert Tasks.from_any(folder) == expected
+    assert Tasks.from_any(str(folder), pattern="*.csv") == expected
+    assert Tasks.from_any(frames) == expected
+    assert Tasks.from_any(list(frames.values()), names=NAMES) == expected
+    assert Tasks.from_any(arrays, variables=VARIABLES) == expected
+    assert Tasks.from_any(tuple(arrays.values()), variables=VARIABLES, names=NAMES) == expected
+    assert Tasks.from_any(as_long(frames)) == expected
+    assert Tasks.from_any(as_long(frames, "id"), task="id") == expected
+
+
+def test_from_any_takes_stacked_and_single_arrays():
+    stacked = np.random.default_rng(0).normal(size=(4, 9, 3))
+    assert Tasks.from_any(stacked) == Tasks.from_arrays(list(stacked))
+    assert Tasks.from_any(stacked[0]) == Tasks.from_arrays(stacked)[0]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (None, "cannot read tasks from NoneType; give a Tasks, the path"),
+        (3, "from int"),
+        (np.zeros(4), "ndarray with 1 dimension"),
+        ([], "no tasks"),
+        ({}, "no tasks"),
+        ([[1, 2], [3, 4]], "task 'task0' has 1 dimension"),
+        (pd.DataFrame({"a": [1, 2], "b": [2, 1]}), "no column 'task'"),
+        ([pd.DataFrame({"a": [1], "b": [2]}), np.eye(2)], "'task1' is of type ndarray"),
+    ],
+)
+def test_from_any_says_what_it_accepts(data, message):
+    with pytest.raises(InputError, match=message):
+        Tasks.from_any(data)
+
+
+def test_from_any_refuses_options_for_a_tasks(expected):
+    with pytest.raises(InputError, match="'center'"):
+        Tasks.from_any(expected, center=False)
+
+
+def test_frames_may_have_numbers_as_labels_and_mixed_types():
+    mixed = pd.DataFrame({0: [1, 2, 4], 1: [0.5, 0.1, 0.2], 2: [True, False, False]})
+    tasks = Tasks.from_frames([mixed, mixed[[2, 0, 1]]])
+    assert tasks.variables == ("0", "1", "2")
+    np.testing.assert_array_equal(tasks.scatters[0], tasks.scatters[1])
+    nullable = mixed.astype({0: "Int64", 1: "Float64", 2: "boolean"})
+    assert Tasks.from_frames([nullable]) == Tasks.from_frames([mixed])
+
+
+def test_long_rows_may_be_in_any_order(frames):
+    long = as_long(frames)
+    shuffled = long.iloc[np.random.default_rng(1).permutation(len(long))]
+    groups = {name: rows[VARIABLES] for name, rows in shuffled.groupby("task", sort=False)}
+    assert Tasks.from_long(shuffled) == Tasks.from_frames(groups)
+
+
+def test_the_first_bad_row_of_a_long_frame_is_named():
+    rng = np.random.default_rng(3)
+    long = pd.DataFrame({"task": rng.integers(0, 9, 999), "a": rng.normal(size=999), "b": np.nan})
+    with pytest.raises(InputError, match=f"task '{long['task'][0]}', variable 'b'.* at row 0 "):
+        Tasks.from_long(long)
+
+
+def test_long_tasks_may_be_numbers():
+    long = pd.DataFrame({"a": [1.0, 2, 3, 5], "task": [12, 12, 3, 3], "b": [2.0, 1, 1, 0]})
+    tasks = Tasks.from_long(long, effective_samples={12: 1, 3: 2})
+    assert tasks.names == ("12", "3")
+    assert tasks.ns.tolist() == [1, 2]
+
+
+def test_a_dataframe_only_needs_to_behave_like_one(frames, expected):
+    class Frame:
+        def __init__(self, frame):
+            self.frame = frame
+            self.columns = list(frame.columns)
+
+        def __getitem__(self, key):
+            return self.frame[key]
+
+        def to_numpy(self):
+            return self.frame.to_numpy()
+
+    assert Tasks.from_any({name: Frame(frame) for name, frame in frames.items()}) == expected
+    assert Tasks.from_any(Frame(as_long(frames))) == expected
+
+
+def test_folder_agrees_with_pandas(tmp_path):
+    rng = np.random.default_rng(2)
+    names = ["plain", "weird, name", 'quo"ted', "ünïcode"]
+    for task, kind in enumerate(("%.17g", "%.3e", "%10.4f")):
+        values = rng.normal(size=(20, 4)) * 10.0 ** rng.integers(-1, 12, size=4)
+        frame = pd.DataFrame(values, columns=names)
+        frame.to_csv(tmp_path / f"{task}.csv", index=False, float_format=kind)
+    oracle = Tasks.from_frames({str(i): pd.read_csv(tmp_path / f"{i}.csv") for i in range(3)})
+    tasks = Tasks.from_folder(tmp_path)
+    assert (tasks.names, tasks.variables) == (("0", "1", "2"), tuple(names))
+    # By default pandas may round the last digit of a number differently.
+    np.testing.assert_allclose(tasks.scatters, oracle.scatters, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("t.csv", "a,b\n1,2\n3,5\n4,4\n"),
+        ("t.CSV", "a,b\r\n1,2\r\n3,5\r\n4,4"),
+        ("t.csv", "\ufeffa,b\n\n1, 2\n3 ,5\n\n4,4\n\n"),
+        ("t.csv", '"a","b"\n"1","2"\n3,+5\n4e0,.4e1\n'),
+        ("t.tsv", "a\tb\n1\t2\n3\t5\n4\t4\n"),
+        ("t.txt", "a\tb\n1\t2\n3\t5\n4\t4\n"),
+        ("t.txt", "a,b\n1,2\n3,5\n4,4\n"),
+        ("t.txt", "a;b\n1;2\n3;5\n4;4\n"),
+        ("t.txt", "  a   b\n  1   2\n\n  3   5\n  4   4\n"),
+    ],
+)
+def test_spellings_of_the_same_file(tmp_path, file, text):
+    (tmp_path / file).write_bytes(text.encode())
+    expected = Tasks.from_arrays([[[1, 2], [3, 5], [4, 4]]], ["a", "b"], ["t"])
+    assert Tasks.from_folder(tmp_path) == expected
+
+
+def test_folder_order_hidden_files_and_pattern(tmp_path, frames):
+    write_folder(tmp_path, frames)
+    for other in (".hidden.csv", "notes.md", ".DS_Store"):
+        (tmp_path / other).write_text("not data")
+    (tmp_path / "folder.csv").mkdir()
+    assert Tasks.from_folder(tmp_path).names == ("s1", "s2", "s10")
+    assert Tasks.from_folder(tmp_path, "s1*").names == ("s1", "s10")
+    nested = tmp_path / "group" / "deep"
+    nested.mkdir(parents=True)
+    (nested / "s7.dat").write_text("a b\n1 2\n2 1\n2 2\n")
+    assert Tasks.from_folder(tmp_path, "group/*/*.dat").names == ("s7",)
