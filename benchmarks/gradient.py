@@ -6,6 +6,8 @@ with its hand-written derivative on one side, XLA and automatic differentiation 
 as a sampler would run them, many evaluations inside one compiled loop.
 """
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -26,9 +28,7 @@ def jax_value_and_gradient(posterior: Posterior, centre_factor: np.ndarray):
     groups = []
     start = coefficient_start = 0
     terms = posterior.terms
-    for size, inner, count in zip(
-        terms.outer_sizes, terms.inner_sizes, terms.counts, strict=True
-    ):
+    for size, inner, count in zip(terms.outer_sizes, terms.inner_sizes, terms.counts, strict=True):
         stop = start + size * (size + 1) // 2 * count
         positions = terms.positions[start:stop].reshape(-1, count).astype(int)
         shifts = terms.shifts[start:stop].reshape(-1, count)
@@ -79,6 +79,10 @@ def jax_ascend(value_and_gradient):
     return jax.jit(lambda x: jax.lax.scan(step, x, None, length=STEPS))
 
 
+def run_jax(loop, x):
+    loop(x)[0].block_until_ready()
+
+
 def main(seconds: float = 2.0) -> str:
     rows = []
     for m, p in SIZES:
@@ -91,11 +95,10 @@ def main(seconds: float = 2.0) -> str:
         jax_value, jax_gradient = jax.jit(theirs)(x)
         np.testing.assert_allclose(value, jax_value, rtol=1e-10)
         np.testing.assert_allclose(gradient, jax_gradient, rtol=1e-7, atol=1e-7)
-        jax_loop = jax_ascend(theirs)
         times = interleaved_times(
             {
-                "mtgbn": lambda: ascend(posterior, centre_factor, x, gradient, work),
-                "jax": lambda: jax_loop(x)[0].block_until_ready(),
+                "mtgbn": partial(ascend, posterior, centre_factor, x, gradient, work),
+                "jax": partial(run_jax, jax_ascend(theirs), x),
             },
             seconds,
         )

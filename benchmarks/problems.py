@@ -43,7 +43,7 @@ def interleaved_times(functions: dict[str, Callable], seconds: float = 2.0) -> d
         function()
     times: dict[str, list[float]] = {name: [] for name in functions}
     stop = time.perf_counter() + seconds * len(functions)
-    while time.perf_counter() < stop or len(times[name]) < 5:
+    while time.perf_counter() < stop or min(map(len, times.values())) < 5:
         for name, function in functions.items():
             start = time.perf_counter()
             function()

@@ -1,6 +1,5 @@
 import itertools
 import re
-import time
 from collections import Counter
 from math import comb
 
@@ -218,8 +217,7 @@ def test_a_graph_without_nodes_has_an_empty_tree():
     assert triangulate(empty).shape == perfect_dag(empty).shape == (0, 0)
 
 
-def test_four_hundred_nodes_take_well_below_a_second():
-    graph = moral_graph(sparse_dag(0, p=400, n_edges=600))
-    start = time.perf_counter()
-    junction_tree(triangulate(graph))
-    assert time.perf_counter() - start < 1
+def test_a_large_triangulation_agrees_with_networkx():
+    graph = triangulate(moral_graph(sparse_dag(0, p=400, n_edges=600)))
+    expected = nx.chordal_graph_cliques(nx.Graph(graph.astype(int)))
+    assert set(junction_tree(graph).cliques) == {tuple(sorted(clique)) for clique in expected}

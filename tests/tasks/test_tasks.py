@@ -57,15 +57,15 @@ def test_scatter_is_covariance_times_n(seed):
 
 def test_without_centring_the_mean_is_zero():
     arrays = random_arrays(0)
-    tasks = Tasks.from_arrays(arrays, center=False)
+    tasks = Tasks.from_arrays(arrays, centre=False)
     np.testing.assert_array_equal(tasks.ns, [12, 30, 7])
     assert_close_scatters(tasks.scatters, np.array([x.T @ x for x in arrays]))
-    assert Tasks.from_arrays([[[1.0, 2.0]]], center=False).scatters.tolist() == [[[1, 2], [2, 4]]]
+    assert Tasks.from_arrays([[[1.0, 2.0]]], centre=False).scatters.tolist() == [[[1, 2], [2, 4]]]
 
 
-def test_standardized_scatter_is_correlation_times_n():
+def test_standardised_scatter_is_correlation_times_n():
     arrays = random_arrays(1)
-    tasks = Tasks.from_arrays(arrays, standardize=True)
+    tasks = Tasks.from_arrays(arrays, standardise=True)
     expected = [np.corrcoef(x, rowvar=False) * (len(x) - 1) for x in arrays]
     assert_close_scatters(tasks.scatters, np.array(expected))
     for scatter, n in zip(tasks.scatters, tasks.ns, strict=True):
@@ -85,8 +85,8 @@ def test_effective_samples_scale_the_scatter(effective):
     assert_close_scatters(fewer.scatters, full.scatters * factors[:, None, None])
 
 
-def test_effective_samples_with_standardize_keeps_n_on_the_diagonal():
-    tasks = Tasks.from_arrays(random_arrays(3), effective_samples=5, standardize=True)
+def test_effective_samples_with_standardise_keeps_n_on_the_diagonal():
+    tasks = Tasks.from_arrays(random_arrays(3), effective_samples=5, standardise=True)
     np.testing.assert_array_equal(tasks.ns, 5)
     np.testing.assert_array_equal(np.einsum("ijj->ij", tasks.scatters), 5)
 
@@ -145,12 +145,12 @@ def test_order_of_rows_is_irrelevant(seed):
 
 @quick
 @given(seeds, st.lists(st.floats(-150, 150), min_size=4, max_size=4))
-def test_standardize_makes_units_irrelevant(seed, exponents):
+def test_standardise_makes_units_irrelevant(seed, exponents):
     arrays = [np.random.default_rng(seed).normal(size=(r, 4)) for r in (8, 15)]
     other_units = [x * 10.0 ** np.array(exponents) for x in arrays]
     assert_close(
-        Tasks.from_arrays(other_units, standardize=True),
-        Tasks.from_arrays(arrays, standardize=True),
+        Tasks.from_arrays(other_units, standardise=True),
+        Tasks.from_arrays(arrays, standardise=True),
     )
 
 
@@ -272,7 +272,7 @@ def test_equality(tasks):
 
 def test_immutable_and_independent_of_its_input():
     data = random_arrays(8)
-    tasks = Tasks.from_arrays(data, center=False)
+    tasks = Tasks.from_arrays(data, centre=False)
     before = tasks.scatters.copy()
     data[0][:] = 0
     np.testing.assert_array_equal(tasks.scatters, before)

@@ -36,10 +36,10 @@ def relations(message):
 
 
 @pytest.mark.parametrize(("rows", "p"), [(200, 20), (21, 20), (20, 20), (10, 20), (3, 20), (2, 5)])
-@pytest.mark.parametrize("center", [True, False])
-def test_random_data_has_no_relations(rows, p, center):
+@pytest.mark.parametrize("centre", [True, False])
+def test_random_data_has_no_relations(rows, p, centre):
     arrays = [random_rows(rows, p, seed) * np.resize(UNITS, p) for seed in range(5)]
-    assert messages(arrays, center=center) == []
+    assert messages(arrays, centre=centre) == []
 
 
 def test_nearly_collinear_is_not_collinear():

@@ -53,7 +53,7 @@ def refuses(*parts):
         (GOOD * [1, 5e307, 1], ["'bad'", "'y'", "1.5e+308", "rescale"]),
         (GOOD * [1, 1e-200, 1], ["'bad'", "'y'", "3e-200", "rescale"]),
         (GOOD[:0], ["'bad'", "no rows"]),
-        (GOOD[:1], ["'bad'", "one row", "center=False"]),
+        (GOOD[:1], ["'bad'", "one row", "centre=False"]),
         (GOOD[:, :2], ["'bad'", "2 columns", "3"]),
         (GOOD[0], ["'bad'", "1 dimension", "(3,)"]),
         (GOOD[None], ["'bad'", "3 dimension", "(1, 4, 3)"]),
@@ -77,14 +77,14 @@ def test_constant_up_to_rounding_is_caught_and_a_large_offset_is_not():
 
 def test_constant_without_centring_means_zero():
     ones = np.column_stack([np.arange(3.0), np.ones(3)])
-    Tasks.from_arrays([ones], center=False)
+    Tasks.from_arrays([ones], centre=False)
     with refuses("'task0'", "'x1'", "constant", "0.0"):
-        Tasks.from_arrays([ones * [1, 0]], center=False)
+        Tasks.from_arrays([ones * [1, 0]], centre=False)
 
 
-def test_values_out_of_range_are_fine_once_standardized():
-    expected = Tasks.from_arrays([GOOD], standardize=True)
-    huge = Tasks.from_arrays([GOOD * [1e200, 1, 1e-200]], standardize=True)
+def test_values_out_of_range_are_fine_once_standardised():
+    expected = Tasks.from_arrays([GOOD], standardise=True)
+    huge = Tasks.from_arrays([GOOD * [1e200, 1, 1e-200]], standardise=True)
     np.testing.assert_allclose(huge.scatters, expected.scatters, atol=1e-12)
 
 

@@ -47,14 +47,14 @@ def test_all_constructors_agree(frames, expected, tmp_path):
 
 
 def test_all_constructors_take_the_same_options(frames, tmp_path):
-    options = {"center": False, "standardize": True, "effective_samples": dict.fromkeys(NAMES, 4)}
+    options = {"centre": False, "standardise": True, "effective_samples": dict.fromkeys(NAMES, 4)}
     expected = Tasks.from_frames(frames, **options)
     arrays = [frame.to_numpy() for frame in frames.values()]
     assert Tasks.from_arrays(arrays, VARIABLES, NAMES, **options) == expected
     assert Tasks.from_long(as_long(frames), **options) == expected
     assert Tasks.from_folder(write_folder(tmp_path, frames), **options) == expected
-    with pytest.raises(TypeError, match="centre"):
-        Tasks.from_frames(frames, centre=False)
+    with pytest.raises(TypeError, match="center"):
+        Tasks.from_frames(frames, center=False)
 
 
 def test_from_any_dispatches(frames, expected, tmp_path):
@@ -96,8 +96,8 @@ def test_from_any_says_what_it_accepts(data, message):
 
 
 def test_from_any_refuses_options_for_a_tasks(expected):
-    with pytest.raises(InputError, match="'center'"):
-        Tasks.from_any(expected, center=False)
+    with pytest.raises(InputError, match="'centre'"):
+        Tasks.from_any(expected, centre=False)
 
 
 def test_frames_may_have_numbers_as_labels_and_mixed_types():

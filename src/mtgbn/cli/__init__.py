@@ -1,1 +1,52 @@
-"""cli."""
+"""The command line. Imports here are light: `mtgbn --help` answers at once."""
+
+import sys
+
+import click
+
+import mtgbn
+
+__all__ = ["main"]
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(mtgbn.__version__, prog_name="mtgbn")
+def cli() -> None:
+    """Learn one Gaussian Bayesian network per task from many related, small datasets."""
+
+
+@cli.command()
+@click.option("--tasks", "n_tasks", default=10, show_default=True, type=click.IntRange(1))
+@click.option(
+    "--variables", "n_variables", default=6, show_default=True, type=click.IntRange(2, 100)
+)
+@click.option("--rows", "n_rows", default=60, show_default=True, type=click.IntRange(2))
+@click.option("--seed", default=1, show_default=True, type=click.IntRange(0), help="Decides all.")
+def demo(n_tasks: int, n_variables: int, n_rows: int, seed: int) -> None:
+    """Simulate related tasks, sample sigma_h, and compare it with the truth."""
+    from mtgbn.cli.demo import run_demo
+
+    run_demo(n_tasks, n_variables, n_rows, seed)
+
+
+@cli.command()
+@click.argument("data", type=click.Path(exists=True, file_okay=False))
+@click.option(
+    "--standardise", is_flag=True, help="Scale every variable of every task to variance 1."
+)
+def describe(data: str, standardise: bool) -> None:
+    """Read a folder with one CSV or TSV file per task, check it, and say what is in it."""
+    from mtgbn.cli.describe import run_describe
+
+    run_describe(data, standardise)
+
+
+def main() -> None:
+    """Run the command line; errors of ours end it with a message, not with a traceback."""
+    from mtgbn.errors import GraphError, ImproperPosteriorError, InputError
+
+    try:
+        cli()
+    except (InputError, GraphError, ImproperPosteriorError) as error:
+        click.echo(f"mtgbn: {error}", err=True)
+        sys.exit(1)

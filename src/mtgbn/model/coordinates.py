@@ -63,9 +63,7 @@ def log_jacobian(x, centre=None) -> float:
     )
 
 
-def log_posterior_unconstrained(
-    x, posterior: Posterior, centre=None
-) -> tuple[float, np.ndarray]:
+def log_posterior_unconstrained(x, posterior: Posterior, centre=None) -> tuple[float, np.ndarray]:
     """Log density of the unconstrained vector, log Jacobian included, and its gradient.
 
     Parameters

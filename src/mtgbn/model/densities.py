@@ -6,7 +6,12 @@ import numpy as np
 
 from mtgbn.errors import InputError
 from mtgbn.graphs import moral_graph, triangulate
-from mtgbn.model.arguments import check_adjacencies, check_delta, check_positive_definite, check_scatters
+from mtgbn.model.arguments import (
+    check_adjacencies,
+    check_delta,
+    check_positive_definite,
+    check_scatters,
+)
 from mtgbn.model.log_determinants import (
     batch,
     log_determinants,

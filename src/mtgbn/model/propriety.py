@@ -21,7 +21,8 @@ __all__ = ["check_proper"]
 _SINGULAR = 1e-11
 
 _REMEDY = (
-    "Add tasks or rows, leave out variables, or use structure_prior='uniform', which asks for the least."
+    "Add tasks or rows, leave out variables, or use structure_prior='uniform', which asks for "
+    "the least."
 )
 
 
@@ -72,11 +73,10 @@ class _Batch:
         self.outer_coefficients = outer_coefficients
         self.shifts = shifts  # (count, size, size)
 
-    def exponent(self, inner_power, outer_power) -> float:
-        """Power of t if ln|M_inner| and ln|M_outer| grow like the given multiples of ln t."""
+    def exponent(self, inner: np.ndarray, outer: np.ndarray) -> float:
+        """Power of t if the determinants of the marked inner and outer sets grow like t."""
         return float(
-            self.inner_coefficients @ inner_power
-            + self.outer_coefficients @ (outer_power - inner_power)
+            self.inner_coefficients[inner].sum() + self.outer_coefficients[outer & ~inner].sum()
         )
 
 
@@ -163,7 +163,7 @@ def _directions_without_variation(pairs, p: int):
 
 
 def _exponent_of_collapse(pairs, full_coefficient: float, direction: np.ndarray) -> float:
-    """v' sigma_h v = t -> 0: sets that contain all of v lose ln t, unless their data vary along v.
+    """V' sigma_h v = t -> 0: sets that contain all of v lose ln t, unless their data vary along v.
 
     The volume element has the exponent (p - 1)/2, so that the integral is finite for a total above
     -(p + 1)/2.

@@ -29,8 +29,8 @@ _NUMBERS = (Real, Decimal, np.bool_)
 class Options(TypedDict, total=False):
     """Keyword options that every constructor from raw data accepts; see `Tasks`."""
 
-    center: bool
-    standardize: bool
+    centre: bool
+    standardise: bool
     effective_samples: float | Sequence[float] | Mapping[str, float] | None
 
 
@@ -136,25 +136,25 @@ def _check_effective_size(task: str, size: object, rows: int) -> None:
 
 
 def reduce_table(
-    table: Table, *, center: bool, standardize: bool, effective_size: float | None
+    table: Table, *, centre: bool, standardise: bool, effective_size: float | None
 ) -> Reduced:
     """Validate the rows of one task and reduce them to sufficient statistics."""
     task, variables = table.task, table.columns
     rows = len(table.values)
     if rows == 0:
         raise InputError(f"task {task!r} has no rows; remove the task or add data")
-    if rows == 1 and center:
+    if rows == 1 and centre:
         raise InputError(
             f"task {task!r} has one row, of which centring leaves nothing; add rows, "
-            "or use center=False if the means are known to be zero"
+            "or use centre=False if the means are known to be zero"
         )
     values = finite_floats(table)
-    degrees = rows - 1 if center else rows
+    degrees = rows - 1 if centre else rows
     n = float(degrees if effective_size is None else effective_size)
-    _refuse_constant(values, task, variables, center)
+    _refuse_constant(values, task, variables, centre)
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         centred = values
-        if center:
+        if centre:
             # The second pass removes the rounding error of the first mean of a large offset.
             centred = values - values.mean(axis=0)
             centred -= centred.mean(axis=0)
@@ -163,7 +163,7 @@ def reduce_table(
         unit = centred / largest
         unit /= np.sqrt(np.einsum("ij,ij->j", unit, unit))
         gram = _symmetric(unit.T @ unit)
-        if standardize:
+        if standardise:
             scatter = n * gram
             np.fill_diagonal(scatter, n)
         else:
@@ -174,9 +174,9 @@ def reduce_table(
     return Reduced(scatter, n, find_relations(unit, gram, degrees))
 
 
-def _refuse_constant(values: np.ndarray, task: str, variables: Sequence[str], center: bool) -> None:
+def _refuse_constant(values: np.ndarray, task: str, variables: Sequence[str], centre: bool) -> None:
     magnitude = np.abs(values).max(axis=0)
-    if center:
+    if centre:
         with np.errstate(over="ignore"):
             constant = np.ptp(values, axis=0) <= _CONSTANT * magnitude
     else:

@@ -73,10 +73,10 @@ class Tasks:
     -----
     All constructors from data accept the same keyword options:
 
-    center : bool, default True
+    centre : bool, default True
         Subtract the mean of each variable in each task; then n_i is rows - 1. With False the
         means are known to be zero and n_i is the number of rows.
-    standardize : bool, default False
+    standardise : bool, default False
         Divide each variable of each task by its standard deviation (denominator n_i), so that
         the diagonal of each scatter is n_i.
     effective_samples : float, sequence of float or dict by task name, optional
@@ -141,7 +141,7 @@ class Tasks:
         variables, names : sequence of str, optional
             Names of the columns and of the tasks.
         **options
-            ``center``, ``standardize``, ``effective_samples``; see `Tasks`.
+            ``centre``, ``standardise``, ``effective_samples``; see `Tasks`.
         """
         return cls._from_tables(tables_from_arrays(arrays, variables, names), **options)
 
@@ -161,7 +161,7 @@ class Tasks:
         names : sequence of str, optional
             Names of the tasks of a list.
         **options
-            ``center``, ``standardize``, ``effective_samples``; see `Tasks`.
+            ``centre``, ``standardise``, ``effective_samples``; see `Tasks`.
         """
         return cls._from_tables(tables_from_frames(frames, names), **options)
 
@@ -176,7 +176,7 @@ class Tasks:
         task : str, default "task"
             The column with the task; all other columns are variables.
         **options
-            ``center``, ``standardize``, ``effective_samples``; see `Tasks`.
+            ``centre``, ``standardise``, ``effective_samples``; see `Tasks`.
         """
         return cls._from_tables(tables_from_long(frame, task), **options)
 
@@ -198,7 +198,7 @@ class Tasks:
         pattern : str, optional
             Which files to read instead, for example ``"sub-*/*_timeseries.tsv"``.
         **options
-            ``center``, ``standardize``, ``effective_samples``; see `Tasks`.
+            ``centre``, ``standardise``, ``effective_samples``; see `Tasks`.
         """
         return cls._from_tables(tables_from_folder(path, pattern), **options)
 
@@ -247,14 +247,14 @@ class Tasks:
         cls,
         tables: Sequence[Table],
         *,
-        center: bool = True,
-        standardize: bool = False,
+        centre: bool = True,
+        standardise: bool = False,
         effective_samples: float | Sequence[float] | Mapping[str, float] | None = None,
     ) -> Self:
         tables = align(tables)
         sizes = effective_sizes(effective_samples, tables)
         reduced = [
-            reduce_table(table, center=center, standardize=standardize, effective_size=size)
+            reduce_table(table, centre=centre, standardise=standardise, effective_size=size)
             for table, size in zip(tables, sizes, strict=True)
         ]
         names = tuple(table.task for table in tables)

@@ -1,0 +1,146 @@
+"""Draws of sigma_h, their diagnostics, and the way to ArviZ."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+__all__ = ["Diagnostics", "Draws"]
+
+# Vehtari et al. (2021): rank-normalised R-hat below this, and at least 100 effective draws per chain.
+_RHAT_LIMIT = 1.01
+_ESS_PER_CHAIN = 100
+
+
+class Diagnostics(NamedTuple):
+    """How far the draws can be trusted; matrices are per element of sigma_h.
+
+    Attributes
+    ----------
+    rhat, ess_bulk, ess_tail : array (p, p)
+        Rank-normalised R-hat (NaN for a single chain of fewer than four draws), effective draws for the
+        centre and for the 5 % and 95 % quantiles.
+    acceptance : float
+        Mean acceptance probability; 1 for Gibbs.
+    n_divergent : int
+    problems : tuple of str
+        What to worry about, in words; empty if nothing was found.
+    """
+
+    rhat: np.ndarray
+    ess_bulk: np.ndarray
+    ess_tail: np.ndarray
+    acceptance: float
+    n_divergent: int
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Draws of sigma_h from one or more chains.
+
+    Attributes
+    ----------
+    sigma_h : array (chains, draws, p, p)
+    statistics : dict of arrays (chains, draws)
+        Of the sampler, under ArviZ's names: ``acceptance_rate``, ``energy``, ``n_steps``,
+        ``diverging``.
+    variables : tuple of str
+    sampler : {"hmc", "gibbs"}
+    states : tuple
+        The end of every chain; `sample_sigma_h` goes on from there with ``warm_start=draws``.
+    """
+
+    sigma_h: np.ndarray
+    statistics: dict[str, np.ndarray]
+    variables: tuple[str, ...]
+    sampler: str
+    states: tuple = field(repr=False, default=())
+
+    def __repr__(self) -> str:
+        chains, draws, p, _ = self.sigma_h.shape
+        return f"<Draws of sigma_h: {chains} chains x {draws} draws, {p} variables, {self.sampler}>"
+
+    @property
+    def flat(self) -> np.ndarray:
+        """All chains joined, (chains * draws, p, p)."""
+        return self.sigma_h.reshape(-1, *self.sigma_h.shape[2:])
+
+    @property
+    def mean(self) -> np.ndarray:
+        """Posterior mean of sigma_h, (p, p)."""
+        return self.flat.mean(axis=0)
+
+    def diagnostics(self) -> Diagnostics:
+        """Convergence diagnostics, computed by arviz-stats."""
+        array_stats = _import_array_stats()
+        n_chains, n_draws, p, _ = self.sigma_h.shape
+        rows, columns = np.tril_indices(p)
+        elements = np.moveaxis(self.sigma_h[:, :, rows, columns], 2, 0)
+        measures = []
+        for measure, options in (
+            (array_stats.rhat, {"method": "rank"}),
+            (array_stats.ess, {"method": "bulk"}),
+            (array_stats.ess, {"method": "tail", "prob": (0.05, 0.95)}),
+        ):
+            matrix = np.full((p, p), np.nan)
+            if n_draws >= 4:
+                matrix[rows, columns] = measure(elements, chain_axis=-2, draw_axis=-1, **options)
+                matrix[columns, rows] = matrix[rows, columns]
+            measures.append(matrix)
+        rhat, ess_bulk, ess_tail = measures
+        n_divergent = int(self.statistics["diverging"].sum())
+        problems = []
+        if n_draws < 4:
+            problems.append(
+                f"{n_draws} draws per chain are too few for diagnostics; draw at least 4"
+            )
+        elif np.nanmax(rhat) > _RHAT_LIMIT:
+            at = self._element(np.nanargmax(rhat))
+            problems.append(
+                f"R-hat reaches {np.nanmax(rhat):.3f} (at {at}): the chains have not mixed; raise "
+                "n_warmup or n_draws"
+            )
+        smallest = np.minimum(ess_bulk, ess_tail)
+        if n_draws >= 4 and np.nanmin(smallest) < _ESS_PER_CHAIN * n_chains:
+            at = self._element(np.nanargmin(smallest))
+            problems.append(
+                f"the effective number of draws falls to {np.nanmin(smallest):.0f} (at {at}); for "
+                f"quantiles take n_draws so that it exceeds {_ESS_PER_CHAIN * n_chains}"
+            )
+        if n_divergent:
+            problems.append(
+                f"{n_divergent} trajectories diverged; raise target_acceptance or n_warmup"
+            )
+        acceptance = float(self.statistics["acceptance_rate"].mean())
+        return Diagnostics(rhat, ess_bulk, ess_tail, acceptance, n_divergent, tuple(problems))
+
+    def to_inference_data(self):
+        """Return the draws as ArviZ InferenceData (a DataTree from ArviZ 1.0 on)."""
+        try:
+            import arviz
+        except ImportError as error:
+            raise ImportError(_MISSING.format("arviz")) from error
+        groups = {"posterior": {"sigma_h": self.sigma_h}, "sample_stats": self.statistics}
+        labels = {
+            "coords": {"variable": list(self.variables), "variable_2": list(self.variables)},
+            "dims": {"sigma_h": ["variable", "variable_2"]},
+        }
+        if int(arviz.__version__.split(".")[0]) >= 1:
+            return arviz.from_dict(groups, **labels)
+        return arviz.from_dict(**groups, **labels)
+
+    def _element(self, flat_index) -> str:
+        i, j = np.unravel_index(int(flat_index), self.sigma_h.shape[2:])
+        return f"{self.variables[i]}, {self.variables[j]}"
+
+
+_MISSING = "this needs {}, which is an extra: pip install 'mtgbn[diagnostics]'"
+
+
+def _import_array_stats():
+    try:
+        from arviz_stats.base import array_stats
+    except ImportError as error:
+        raise ImportError(_MISSING.format("arviz-stats")) from error
+    return array_stats

@@ -1,0 +1,157 @@
+"""One entry to both samplers of sigma_h: checks, starting points, chains in parallel."""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import Literal
+
+import numpy as np
+
+from mtgbn.errors import InputError
+from mtgbn.model import StructurePrior, build_posterior, check_proper, unstructured_sigma_h
+from mtgbn.model.arguments import check_positive_definite
+from mtgbn.sampling import gibbs, hmc
+from mtgbn.sampling.draws import Draws
+from mtgbn.tasks import Tasks
+
+__all__ = ["sample_sigma_h"]
+
+
+def sample_sigma_h(
+    tasks: Tasks,
+    adjacencies,
+    nu0: float,
+    *,
+    structure_prior: StructurePrior = "uniform",
+    sampler: Literal["hmc", "gibbs"] = "hmc",
+    n_draws: int = 500,
+    n_warmup: int | None = None,
+    n_chains: int = 4,
+    random_state: int | np.random.SeedSequence | None = None,
+    n_jobs: int | None = None,
+    initial=None,
+    warm_start: Draws | None = None,
+    progress=None,
+    **settings,
+) -> Draws:
+    """Draw sigma_h from its posterior given the graphs of the tasks.
+
+    Parameters
+    ----------
+    tasks : Tasks
+    adjacencies : array (m, p, p)
+        One DAG per task; ``adjacencies[t, i, j]`` means i -> j in task t.
+    nu0 : float
+        Degrees of freedom of the inverse Wishart prior, above p - 1.
+    structure_prior : {"uniform", "restricted", "scale_free", "decomposable"}
+    sampler : {"hmc", "gibbs"}
+        Gibbs is for ``restricted`` only.
+    n_draws : int
+        Draws kept per chain.
+    n_warmup : int, optional
+        Draws made before, for adaptation, per chain. Default: 300, or 50 after a warm start.
+    n_chains : int
+    random_state : int or numpy.random.SeedSequence, optional
+        Decides the draws completely, whatever the number of jobs.
+    n_jobs : int, optional
+        Threads over which the chains are spread. Default: one per processor.
+    initial : array (p, p), optional
+        A positive definite matrix at which to start. Default: the estimate under complete graphs.
+    warm_start : Draws, optional
+        Go on from the end of these chains, possibly with other graphs or another nu0.
+    progress : callable, optional
+        Called with the number of draws just made, from the chains' threads.
+    **settings
+        Of HMC: ``n_steps``, ``step_size``, ``mass_matrix``, ``whiten``, ``trajectory_length``,
+        ``jitter``, ``target_acceptance``, ``max_steps``; see `HMCSettings`.
+
+    Returns
+    -------
+    Draws
+
+    Raises
+    ------
+    ImproperPosteriorError
+        If the data do not determine sigma_h; the message says what to do.
+    """
+    _check_counts(n_draws=(n_draws, 1), n_chains=(n_chains, 1))
+    if sampler not in ("hmc", "gibbs"):
+        raise InputError(f"sampler must be 'hmc' or 'gibbs'; got {sampler!r}")
+    if sampler == "gibbs" and structure_prior != "restricted":
+        raise InputError(
+            f"the Gibbs sampler needs structure_prior='restricted'; got {structure_prior!r}"
+        )
+    hmc_settings = _hmc_settings(sampler, settings)
+    if n_warmup is None:
+        n_warmup = 300 if warm_start is None else 50
+    _check_counts(n_warmup=(n_warmup, 0))
+
+    posterior = build_posterior(adjacencies, tasks.scatters, tasks.ns, nu0, structure_prior)
+    check_proper(posterior, tasks.variables)
+    starts = _starts(tasks, nu0, initial, warm_start, sampler, n_chains)
+    seeds = _seed_sequence(random_state).spawn(n_chains)
+
+    def run(chain: int):
+        rng = np.random.default_rng(seeds[chain])
+        start = starts[chain]
+        if sampler == "gibbs":
+            draws, end = gibbs.run_chain(posterior, start, rng, n_draws, n_warmup, progress)
+            return draws, None, end
+        if not isinstance(start, hmc.HMCState):
+            start = hmc.initial_state(posterior, start, hmc_settings.whiten)
+            start = hmc.disperse(start, rng)
+        return hmc.run_chain(posterior, start, rng, n_draws, n_warmup, hmc_settings, progress)
+
+    with ThreadPoolExecutor(n_jobs or os.cpu_count()) as pool:
+        draws, infos, ends = zip(*pool.map(run, range(n_chains)), strict=True)
+    shape = (n_chains, n_draws)
+    statistics = {
+        "acceptance_rate": np.ones(shape),
+        "energy": np.full(shape, np.nan),
+        "n_steps": np.zeros(shape, dtype=np.int64),
+        "diverging": np.zeros(shape, dtype=bool),
+    }
+    if sampler == "hmc":
+        columns = zip(*infos, strict=True)
+        statistics = dict(zip(statistics, map(np.array, columns), strict=True))
+    return Draws(np.array(draws), statistics, tasks.variables, sampler, ends)
+
+
+def _starts(tasks, nu0, initial, warm_start, sampler, n_chains) -> list:
+    if warm_start is not None:
+        if initial is not None:
+            raise InputError("give either initial or warm_start, not both")
+        if len(warm_start.states) != n_chains or warm_start.variables != tasks.variables:
+            raise InputError(
+                f"warm_start has {len(warm_start.states)} chains over {warm_start.variables}; this "
+                f"run wants {n_chains} over {tasks.variables}"
+            )
+        if sampler == warm_start.sampler:
+            return list(warm_start.states)
+        return list(warm_start.sigma_h[:, -1])
+    if initial is None:
+        initial = unstructured_sigma_h(tasks.scatters, tasks.ns, nu0)
+    return [check_positive_definite(initial, "initial", tasks.n_variables)] * n_chains
+
+
+def _hmc_settings(sampler: str, settings: dict) -> hmc.HMCSettings:
+    if sampler == "gibbs" and settings:
+        raise InputError(f"the Gibbs sampler has no settings; got {sorted(settings)}")
+    unknown = sorted(set(settings) - set(hmc.HMCSettings._fields))
+    if unknown:
+        raise InputError(f"unknown settings {unknown}; HMC has {list(hmc.HMCSettings._fields)}")
+    hmc_settings = hmc.HMCSettings(**settings)
+    hmc_settings.check()
+    return hmc_settings
+
+
+def _seed_sequence(random_state) -> np.random.SeedSequence:
+    if isinstance(random_state, np.random.SeedSequence):
+        # Spawning counts up inside the sequence; a copy gives the same chains every time.
+        return np.random.SeedSequence(random_state.entropy, spawn_key=random_state.spawn_key)
+    return np.random.SeedSequence(random_state)
+
+
+def _check_counts(**counts) -> None:
+    for name, (value, least) in counts.items():
+        if not isinstance(value, int | np.integer) or value < least:
+            raise InputError(f"{name} must be a whole number of at least {least}; got {value!r}")

@@ -1,0 +1,112 @@
+"""Tasks drawn from the model itself: sigma_h, graphs, covariances, rows (docs/model.md, section 2)."""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import cholesky, solve_triangular
+
+from mtgbn.errors import InputError
+from mtgbn.model.arguments import check_adjacencies, check_delta, check_positive_definite
+from mtgbn.tasks import Tasks
+
+__all__ = ["Simulation", "draw_covariance", "simulate_tasks"]
+
+
+class Simulation(NamedTuple):
+    """Data and truth together."""
+
+    tasks: Tasks
+    arrays: list[np.ndarray]
+    """The rows of every task, (n_rows, p)."""
+    adjacencies: np.ndarray
+    """The DAGs, (m, p, p); ``adjacencies[t, i, j]`` means i -> j in task t."""
+    covariances: np.ndarray
+    sigma_h: np.ndarray
+    nu0: float
+
+
+def simulate_tasks(
+    n_tasks: int = 10,
+    n_variables: int = 6,
+    n_rows: int = 60,
+    *,
+    nu0: float | None = None,
+    edge_probability: float = 0.4,
+    edge_change: float = 0.1,
+    random_state: int | np.random.Generator | None = None,
+) -> Simulation:
+    """Simulate related tasks from the hierarchical model.
+
+    A random DAG is shared by all tasks, except that each lacks a share of its edges; sigma_h is a
+    random matrix; every task draws its covariance given its DAG and sigma_h, and its rows from a normal
+    distribution with that covariance.
+
+    Parameters
+    ----------
+    n_tasks, n_variables, n_rows : int
+    nu0 : float, optional
+        The larger, the more alike the tasks. Default: n_variables + 20.
+    edge_probability : float
+        Of each pair of variables in the shared DAG.
+    edge_change : float
+        Probability that a task lacks an edge of the shared DAG.
+    random_state : int or numpy.random.Generator, optional
+    """
+    for name, value, least in (
+        ("n_tasks", n_tasks, 1),
+        ("n_variables", n_variables, 2),
+        ("n_rows", n_rows, 2),
+    ):
+        if value < least:
+            raise InputError(f"{name} must be at least {least}; got {value}")
+    rng = np.random.default_rng(random_state)
+    p = n_variables
+    nu0 = float(p + 20) if nu0 is None else float(nu0)
+    check_delta(nu0, p)
+    order = rng.permutation(p)
+    shared = np.zeros((p, p), dtype=bool)
+    shared[np.ix_(order, order)] = np.triu(rng.random((p, p)) < edge_probability, 1)
+    adjacencies = shared & (rng.random((n_tasks, p, p)) >= edge_change)
+    # A Wishart matrix with few degrees of freedom has strong correlations, scaled to variances of 1.
+    root = rng.standard_normal((p, 2 * p))
+    scale = root @ root.T
+    deviations = np.sqrt(np.diag(scale))
+    sigma_h = (nu0 - p + 1) * scale / np.outer(deviations, deviations)
+    covariances = np.array([draw_covariance(a, sigma_h, nu0, rng) for a in adjacencies])
+    arrays = [
+        rng.standard_normal((n_rows, p)) @ cholesky(covariance, lower=True).T
+        for covariance in covariances
+    ]
+    tasks = Tasks.from_arrays(arrays)
+    return Simulation(tasks, arrays, adjacencies, covariances, sigma_h, nu0)
+
+
+def draw_covariance(adjacency, sigma_h, nu0: float, rng: np.random.Generator) -> np.ndarray:
+    """Draw a covariance matrix that obeys a DAG from its prior given sigma_h.
+
+    Every node's residual precision is gamma with shape (delta + |Pa|)/2 and rate half its residual
+    scale in sigma_h, its coefficients normal around those of sigma_h. With a complete DAG this is the
+    inverse Wishart distribution.
+    """
+    sigma_h = check_positive_definite(sigma_h, "sigma_h")
+    p = len(sigma_h)
+    delta = check_delta(nu0, p)
+    (adjacency,) = check_adjacencies([adjacency], 1, p)
+    # Omega = (I - B) diag(precisions) (I - B)', column k of B the coefficients of node k.
+    residuals = np.eye(p)
+    precisions = np.empty(p)
+    for node in range(p):
+        parents = np.flatnonzero(adjacency[:, node])
+        factor = cholesky(sigma_h[np.ix_(parents, parents)], lower=True) if parents.size else None
+        whitened = np.zeros(0)
+        if parents.size:
+            whitened = solve_triangular(factor, sigma_h[parents, node], lower=True)
+        scale = sigma_h[node, node] - whitened @ whitened
+        precisions[node] = rng.gamma((delta + parents.size) / 2) * 2 / scale
+        if parents.size:
+            noise = rng.standard_normal(parents.size) / np.sqrt(precisions[node])
+            residuals[parents, node] = -solve_triangular(
+                factor, whitened + noise, lower=True, trans=1
+            )
+    root = np.linalg.solve(residuals.T, np.diag(1 / np.sqrt(precisions)))
+    return root @ root.T
