@@ -27,6 +27,23 @@ def random_problem(
     return adjacencies, np.einsum("tni,tnj->tij", rows, rows), np.full(m, n - 1.0)
 
 
+def related_problem(
+    m: int, p: int, n: int, edges_per_variable: float = 1.5, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A common random DAG of which each task lacks a tenth, coefficients of size .3 to .9."""
+    rng = np.random.default_rng(seed)
+    common = random_dag(rng, p, int(edges_per_variable * p))
+    coefficients = rng.uniform(0.3, 0.9, (p, p)) * rng.choice([-1, 1], (p, p))
+    adjacencies = common & (rng.random((m, p, p)) >= 0.1)
+    scatters = []
+    for adjacency in adjacencies:
+        noise = rng.standard_normal((n, p))
+        rows = np.linalg.solve((np.eye(p) - adjacency * coefficients).T, noise.T).T
+        rows = (rows - rows.mean(axis=0)) / rows.std(axis=0)
+        scatters.append(rows.T @ rows)
+    return adjacencies, np.array(scatters), np.full(m, n - 1.0)
+
+
 def random_posterior(
     m: int, p: int, n: int = 250, edges_per_variable: float = 1.5, prior="uniform", seed: int = 0
 ) -> tuple[Posterior, np.ndarray]:

@@ -120,7 +120,9 @@ def test_normaliser_names_a_chordless_cycle(row):
     adjacency, matrix = graph_and_matrix(row)
     with pytest.raises(GraphError, match="has no chord") as caught:
         log_normaliser(adjacency, float(row["b"]), matrix)
-    cycle = [int(word) for word in str(caught.value).split("the cycle ")[1].split() if word.isdigit()]
+    cycle = [
+        int(word) for word in str(caught.value).split("the cycle ")[1].split() if word.isdigit()
+    ]
     assert cycle[0] == cycle[-1]
     cycle = cycle[:-1]
     assert len(set(cycle)) == len(cycle) >= 4

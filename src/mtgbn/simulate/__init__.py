@@ -1,5 +1,5 @@
 """Simulated tasks with known truth."""
 
-from mtgbn.simulate.hierarchical import Simulation, simulate_tasks
+from mtgbn.simulate.hierarchical import Simulation, draw_covariance, simulate_tasks
 
-__all__ = ["Simulation", "simulate_tasks"]
+__all__ = ["Simulation", "draw_covariance", "simulate_tasks"]

@@ -1,0 +1,31 @@
+"""Run every benchmark and print its table in Markdown."""
+
+import importlib.metadata
+import platform
+
+from benchmarks import gradient, growth, samplers
+
+
+def processor() -> str:
+    """What the machine calls its processor, where it says so."""
+    try:
+        with open("/proc/cpuinfo") as lines:
+            return next(line.split(":")[1].strip() for line in lines if "model name" in line)
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def main() -> None:
+    packages = ("numpy", "scipy", "numba", "jax", "nutpie", "arviz-stats")
+    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in packages)
+    print(f"{processor()}; Python {platform.python_version()}, {versions}\n")
+    for title, module in (
+        ("Value and gradient, mtgbn against JAX", gradient),
+        ("Growth of the cost", growth),
+        ("Effective samples per second", samplers),
+    ):
+        print(f"## {title}\n\n{module.main()}\n", flush=True)
+
+
+if __name__ == "__main__":
+    main()

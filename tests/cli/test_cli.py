@@ -1,0 +1,161 @@
+"""The command line, in process and once as a real program."""
+
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import mtgbn
+from mtgbn.cli import cli, main
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(cli, list(arguments))
+
+
+def write_folder(path, header="a,b,c", n_tasks=2, n_rows=8):
+    rng = np.random.default_rng(0)
+    n_columns = header.count(",") + 1
+    for task in range(n_tasks):
+        rows = [
+            ",".join(f"{x:.6f}" for x in row) for row in rng.standard_normal((n_rows, n_columns))
+        ]
+        (path / f"sub-{task}.csv").write_text("\n".join([header, *rows]) + "\n")
+    return str(path)
+
+
+def run_main(monkeypatch, *arguments):
+    """Run `main` as the console script would; return its exit code."""
+    monkeypatch.setattr(sys, "argv", ["mtgbn", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    return ended.value.code
+
+
+def test_help_and_version():
+    for flag in ("-h", "--help"):
+        result = invoke(flag)
+        assert result.exit_code == 0
+        assert "demo" in result.output
+        assert "describe" in result.output
+    result = invoke("--version")
+    assert result.output.split()[-1] == mtgbn.__version__
+
+
+@pytest.mark.parametrize("command", ["demo", "describe"])
+def test_help_of_commands(command):
+    result = invoke(command, "--help")
+    assert result.exit_code == 0
+    assert "Usage" in result.output
+
+
+def test_demo_shows_the_truth_beside_the_posterior():
+    result = invoke("demo", "--tasks", "4", "--variables", "3", "--rows", "30", "--seed", "2")
+    assert result.exit_code == 0, result.output
+    assert "4 related tasks: 3 variables, 30 rows" in result.output
+    assert re.search(r"contain the truth for \d of 6 elements", " ".join(result.output.split()))
+    assert "R-hat" in result.output
+    assert "truth" in result.output
+
+
+def test_demo_is_decided_by_its_seed():
+    def table(seed):
+        output = invoke("demo", "--tasks", "3", "--variables", "3", "--seed", seed).output
+        return [line for line in output.splitlines() if "│" in line]
+
+    assert table("1") == table("1") != []
+    assert table("1") != table("2")
+
+
+def test_demo_without_enough_data_says_so(monkeypatch, capsys):
+    code = run_main(monkeypatch, "demo", "--tasks", "1", "--variables", "5", "--rows", "3")
+    captured = capsys.readouterr()
+    assert code == 1
+    assert captured.err.startswith("mtgbn: the posterior of sigma_h is improper")
+
+
+@pytest.mark.parametrize("option", [["--tasks", "0"], ["--variables", "1"], ["--rows", "x"]])
+def test_demo_refuses_what_makes_no_sense(option):
+    result = invoke("demo", *option)
+    assert result.exit_code == 2
+    assert option[0] in result.output
+
+
+def test_describe_counts_what_is_there(tmp_path):
+    result = invoke("describe", write_folder(tmp_path, n_tasks=3, n_rows=9))
+    assert result.exit_code == 0
+    assert "3 tasks over 3 variables" in result.output
+    assert "a, b, c" in result.output
+    for task in range(3):
+        assert re.search(rf"sub-{task}\s+│\s+9\s+│\s+8\b", result.output)
+    assert "Warning" not in result.output
+
+
+@pytest.mark.parametrize("name", ["[bold]x[/bold]", "[/]", "a[0]", ":car:", "[link=x]y"])
+def test_names_are_shown_as_they_are(tmp_path, name):
+    result = invoke("describe", write_folder(tmp_path, f"{name},other"))
+    assert result.exit_code == 0
+    assert f"{name}, other" in result.output
+
+
+def test_task_names_are_shown_as_they_are(tmp_path):
+    write_folder(tmp_path)
+    (tmp_path / "sub-0.csv").rename(tmp_path / "[red]one.csv")
+    assert "[red]one" in invoke("describe", str(tmp_path)).output
+
+
+def test_describe_warns_of_collinear_columns(tmp_path):
+    rows = [f"{i},{2 * i},{i * i}" for i in range(9)]
+    (tmp_path / "one.csv").write_text("\n".join(["a,b,c", *rows]))
+    result = invoke("describe", str(tmp_path))
+    assert result.exit_code == 0
+    assert "Warning" in result.output
+
+
+def test_bad_value_is_a_message_with_the_file_and_code_1(tmp_path, monkeypatch, capsys):
+    write_folder(tmp_path)
+    (tmp_path / "sub-1.csv").write_text("a,b,c\n1,2,3\n4,oops,6\n7,8,9\n")
+    code = run_main(monkeypatch, "describe", str(tmp_path))
+    captured = capsys.readouterr()
+    assert code == 1
+    assert captured.err.startswith("mtgbn: ")
+    assert "sub-1" in captured.err
+    assert "oops" in captured.err
+
+
+def test_an_empty_folder_is_a_message_and_code_1(tmp_path, monkeypatch, capsys):
+    assert run_main(monkeypatch, "describe", str(tmp_path)) == 1
+    assert capsys.readouterr().err.startswith("mtgbn: ")
+
+
+def test_a_binary_file_is_a_message_and_code_1(tmp_path, monkeypatch, capsys):
+    (tmp_path / "one.csv").write_bytes(b"a,b\n1,2\n\xff\xfe\x00\x01,3\n")
+    assert run_main(monkeypatch, "describe", str(tmp_path)) == 1
+    assert "one" in capsys.readouterr().err
+
+
+def test_a_missing_folder_is_a_usage_error(tmp_path):
+    result = invoke("describe", str(tmp_path / "nothing"))
+    assert result.exit_code == 2
+    assert "does not exist" in result.output
+
+
+def test_as_a_program(tmp_path):
+    program = [sys.executable, "-c", "from mtgbn.cli import main; main()"]
+    good = subprocess.run(
+        [*program, "describe", write_folder(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert good.returncode == 0
+    assert "2 tasks over 3 variables" in good.stdout
+    assert good.stderr == ""
+    (tmp_path / "sub-0.csv").write_text("a,b,c\n")
+    bad = subprocess.run(
+        [*program, "describe", str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert bad.returncode == 1
+    assert bad.stdout == ""
+    assert bad.stderr.startswith("mtgbn: ")
+    assert "Traceback" not in bad.stderr

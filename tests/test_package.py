@@ -1,0 +1,137 @@
+"""What importing costs, what is exported, and that nothing is compiled twice."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+import mtgbn
+
+EXTRAS = {"pandas", "networkx", "pydot", "arviz", "arviz_stats", "xarray", "matplotlib"}
+HEAVY = EXTRAS | {"numba", "scipy", "rich"}
+
+
+def run_python(code, **environment):
+    """Run code in a fresh interpreter and return what it printed as JSON."""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def loaded_after(code):
+    end = "import json, sys; print(json.dumps([name.split('.')[0] for name in sys.modules]))"
+    return set(run_python(f"{code}\n{end}"))
+
+
+def test_import_is_light():
+    loaded = loaded_after("import mtgbn")
+    assert "mtgbn" in loaded
+    assert loaded & HEAVY == set()
+
+
+def test_help_is_light():
+    code = """
+from click.testing import CliRunner
+from mtgbn.cli import cli
+for arguments in (["--help"], ["demo", "--help"], ["--version"]):
+    assert CliRunner().invoke(cli, arguments).exit_code == 0
+"""
+    assert loaded_after(code) & HEAVY == set()
+
+
+@pytest.mark.parametrize("name", ["model", "sampling", "simulate", "tasks", "graphs"])
+def test_subpackages_load_no_extras(name):
+    loaded = loaded_after(f"import mtgbn.{name}")
+    assert loaded & (EXTRAS | {"rich", "click"}) == set()
+
+
+def test_the_check_of_loaded_modules_can_fail():
+    assert loaded_after("import mtgbn.model") & HEAVY == {"numba", "scipy"}
+
+
+def test_every_exported_name_works():
+    assert set(mtgbn.__all__) == set(dir(mtgbn))
+    for name in mtgbn.__all__:
+        assert getattr(mtgbn, name) is not None
+    assert mtgbn.Tasks is mtgbn.tasks.Tasks
+    code = """
+import json, mtgbn
+names = [getattr(mtgbn, name).__class__.__name__ for name in mtgbn.__all__]
+print(json.dumps(names))
+"""
+    assert "module" in run_python(code)
+
+
+def test_every_subpackage_exports_what_it_says():
+    for name in ("errors", "graphs", "model", "sampling", "simulate", "tasks"):
+        module = getattr(mtgbn, name)
+        assert all(hasattr(module, exported) for exported in module.__all__)
+
+
+def test_unknown_attribute():
+    with pytest.raises(AttributeError, match="'mtgbn' has no attribute 'sampler'"):
+        _ = mtgbn.sampler
+
+
+KERNELS = """
+import importlib, json, pkgutil
+import numpy as np
+import mtgbn, mtgbn.model, mtgbn.sampling
+from numba.core.dispatcher import Dispatcher
+from mtgbn.model import STRUCTURE_PRIORS, log_marginal_likelihood, log_posterior
+from mtgbn.sampling import sample_sigma_h
+from mtgbn.simulate import simulate_tasks
+
+def run(p, m):
+    s = simulate_tasks(m, p, 30, random_state=1)
+    arguments = (s.tasks, s.adjacencies, s.nu0)
+    for prior in STRUCTURE_PRIORS:
+        log_posterior(s.sigma_h, s.adjacencies, s.tasks.scatters, s.tasks.ns, s.nu0, prior)
+        sample_sigma_h(*arguments, structure_prior=prior, n_draws=3, n_warmup=20)
+    sample_sigma_h(*arguments, structure_prior="restricted", sampler="gibbs", n_draws=3)
+    sample_sigma_h(*arguments, mass_matrix=100 * np.eye(p * (p + 1) // 2), n_draws=3, n_warmup=20)
+    sample_sigma_h(*arguments, step_size=1, n_steps=2, whiten=False, n_draws=3, n_warmup=0)
+    log_marginal_likelihood(s.tasks.scatters[0], 29, s.adjacencies[0], s.sigma_h, s.nu0)
+
+def kernels():
+    for package in (mtgbn.model, mtgbn.sampling):
+        for info in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
+            module = importlib.import_module(info.name)
+            for name, value in vars(module).items():
+                if isinstance(value, Dispatcher) and value.__module__ == info.name:
+                    yield f"{info.name}.{name}", value
+"""
+
+STATISTICS = """
+def total(counter):
+    return sum(counter.values())
+print(json.dumps({
+    name: [len(k.signatures), total(k.stats.cache_hits), total(k.stats.cache_misses)]
+    for name, k in kernels()
+}))
+"""
+
+
+@pytest.mark.slow
+def test_a_second_process_compiles_nothing(tmp_path):
+    code = KERNELS + "run(4, 3)\n" + STATISTICS
+    first = run_python(code, NUMBA_CACHE_DIR=str(tmp_path))
+    second = run_python(code, NUMBA_CACHE_DIR=str(tmp_path))
+    assert sum(misses for _, _, misses in first.values()) > 0
+    assert sum(hits for _, hits, _ in second.values()) > 0
+    assert {name: misses for name, (_, _, misses) in second.items() if misses} == {}
+
+
+def test_no_kernel_is_compiled_for_other_sizes_or_settings():
+    """Sizes, priors, samplers and masses are all values to the kernels; one signature serves all."""
+    numbers = run_python(KERNELS + "run(2, 1)\nrun(4, 3)\nrun(6, 2)\n" + STATISTICS)
+    assert {name: counts[0] for name, counts in numbers.items() if counts[0] > 1} == {}
+    assert sum(counts[0] for counts in numbers.values()) >= 3
