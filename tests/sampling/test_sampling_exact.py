@@ -84,9 +84,9 @@ def test_no_setting_changes_the_distribution(settings, reference):
         mass = np.linalg.inv(np.cov(x.T))
         settings["mass_matrix"] = mass if settings["mass_matrix"] == "dense" else np.diag(mass)
     draws = sample_sigma_h(
-        TASKS, GRAPH, NU0, n_draws=20_000, n_warmup=1000, random_state=4, **settings
+        TASKS, GRAPH, NU0, n_draws=10_000, n_warmup=1000, random_state=4, **settings
     )
-    assert smallest_p_value(thinned(draws, 20), reference) > P_LIMIT
+    assert smallest_p_value(thinned(draws, 10), reference) > P_LIMIT
 
 
 @pytest.mark.parametrize(("n", "nu0"), [(N + 0.5, NU0), (N, NU0 + 0.5)])

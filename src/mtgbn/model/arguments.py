@@ -3,10 +3,19 @@
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky
 
-from mtgbn.errors import InputError
+from mtgbn.errors import GraphError, InputError
 from mtgbn.graphs import topological_order
 
-__all__ = ["check_adjacencies", "check_delta", "check_positive_definite", "check_scatters"]
+__all__ = [
+    "check_adjacencies",
+    "check_degree",
+    "check_delta",
+    "check_positive_definite",
+    "check_scatters",
+]
+
+# Closer to its lower bound than this, a degree of freedom vanishes in (d + a - 1)/2 for larger sets.
+_SMALLEST_DEGREE = 1e-10
 
 # Rounding in X'X and in reading text files stays far below this, a forgotten transpose far above.
 _SYMMETRY_TOLERANCE = 1e-8
@@ -14,9 +23,16 @@ _SYMMETRY_TOLERANCE = 1e-8
 
 def check_delta(nu0: float, p: int) -> float:
     """Return delta = nu0 - p + 1 of a valid nu0."""
-    if not (np.isfinite(nu0) and nu0 > p - 1):
+    if not (np.isfinite(nu0) and nu0 - p + 1 > _SMALLEST_DEGREE):
         raise InputError(f"nu0 must be a number above p - 1 = {p - 1}; got {nu0}")
     return float(nu0) - p + 1
+
+
+def check_degree(d: float) -> float:
+    """Return a valid d of a normaliser."""
+    if not (np.isfinite(d) and d > _SMALLEST_DEGREE):
+        raise InputError(f"d must be a positive number; got {d}")
+    return float(d)
 
 
 def check_positive_definite(matrix, name: str, p: int | None = None) -> np.ndarray:
@@ -41,13 +57,7 @@ def check_scatters(scatters, ns, p: int) -> tuple[np.ndarray, np.ndarray]:
     if ns.shape != (len(scatters),):
         raise InputError(f"ns must hold one number per scatter, {len(scatters)}; got {ns.shape}")
     for i, (scatter, n) in enumerate(zip(scatters, ns, strict=True)):
-        _check_symmetric(scatter, f"the scatter of task {i}", p)
-        if np.any(np.diag(scatter) < 0):
-            variable = int(np.argmin(np.diag(scatter)))
-            raise InputError(
-                f"the scatter of task {i} has the negative diagonal element "
-                f"{scatter[variable, variable]:.3g} at variable {variable}"
-            )
+        _check_semidefinite(scatter, f"the scatter of task {i}", p)
         if not (np.isfinite(n) and n > 0):
             raise InputError(f"n of task {i} must be a positive number; got {n}")
     return scatters, ns
@@ -61,9 +71,30 @@ def check_adjacencies(adjacencies, m: int, p: int) -> np.ndarray:
             f"adjacencies must have shape ({m}, {p}, {p}), one DAG per task; "
             f"got {adjacencies.shape}"
         )
-    for adjacency in adjacencies:
-        topological_order(adjacency)  # raises, showing a cycle
+    for task, adjacency in enumerate(adjacencies):
+        try:
+            topological_order(adjacency)
+        except GraphError as error:
+            raise GraphError(
+                f"the graph of task {task}: {error}" if m > 1 else str(error)
+            ) from None
     return adjacencies.astype(bool)
+
+
+def _check_semidefinite(matrix: np.ndarray, name: str, p: int) -> None:
+    matrix = _check_symmetric(matrix, name, p)
+    diagonal = np.diag(matrix)
+    if np.any(diagonal < 0):
+        variable = int(np.argmin(diagonal))
+        raise InputError(
+            f"{name} has the negative diagonal element {diagonal[variable]:.3g} at variable {variable}"
+        )
+    scale = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    smallest = np.linalg.eigvalsh(matrix / np.outer(scale, scale))[0]
+    if smallest < -_SYMMETRY_TOLERANCE * p:
+        raise InputError(
+            f"{name} must be positive semidefinite; its correlations have the eigenvalue {smallest:.3g}"
+        )
 
 
 def _check_symmetric(matrix, name: str, p: int | None) -> np.ndarray:
@@ -74,9 +105,10 @@ def _check_symmetric(matrix, name: str, p: int | None) -> np.ndarray:
     if not np.isfinite(matrix).all():
         i, j = np.argwhere(~np.isfinite(matrix))[0]
         raise InputError(f"{name} must be finite; element ({i}, {j}) is {matrix[i, j]}")
-    difference = np.abs(matrix - matrix.T)
-    if difference.size and difference.max() > _SYMMETRY_TOLERANCE * np.abs(matrix).max():
-        i, j = np.unravel_index(np.argmax(difference), difference.shape)
+    scale = np.sqrt(np.abs(np.diag(matrix)))  # units may differ by many orders of magnitude
+    excess = np.abs(matrix - matrix.T) - _SYMMETRY_TOLERANCE * np.outer(scale, scale)
+    if excess.max(initial=0.0) > 0:
+        i, j = np.unravel_index(np.argmax(excess), excess.shape)
         raise InputError(
             f"{name} must be symmetric; element ({i}, {j}) is {matrix[i, j]:.6g}, "
             f"element ({j}, {i}) is {matrix[j, i]:.6g}"

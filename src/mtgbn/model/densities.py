@@ -8,6 +8,7 @@ from mtgbn.errors import InputError
 from mtgbn.graphs import moral_graph, triangulate
 from mtgbn.model.arguments import (
     check_adjacencies,
+    check_degree,
     check_delta,
     check_positive_definite,
     check_scatters,
@@ -18,7 +19,13 @@ from mtgbn.model.log_determinants import (
     normaliser_coefficients,
     workspace,
 )
-from mtgbn.model.signed_sets import SignedSets, cliques_and_separators, families, signed_sets
+from mtgbn.model.signed_sets import (
+    SignedSets,
+    cliques_and_separators,
+    families,
+    is_adjacency,
+    signed_sets,
+)
 
 __all__ = [
     "STRUCTURE_PRIORS",
@@ -42,8 +49,8 @@ def log_normaliser(signed_sets_or_adjacency, d: float, matrix) -> float:
     """Log normalising constant log I(d, matrix) of a DAG or of a decomposable undirected graph.
 
     For an undirected graph G it is the log of the integral of
-    ``|Omega|^((d - 2)/2) exp(-tr(matrix Omega)/2)`` over the precision matrices of G; for a DAG, of
-    the same integral over its regression coefficients and residual precisions.
+    ``|Omega|^((d - 2)/2) exp(-tr(matrix Omega)/2)`` over the precision matrices of G; for a DAG, the sum
+    over its families of the log normaliser of their normal-gamma density (docs/model.md, section 2).
 
     Parameters
     ----------
@@ -57,14 +64,17 @@ def log_normaliser(signed_sets_or_adjacency, d: float, matrix) -> float:
     """
     sets = signed_sets(signed_sets_or_adjacency)
     matrix = check_positive_definite(matrix, "matrix")
-    if not (np.isfinite(d) and d > 0):
-        raise InputError(f"d must be a positive number; got {d}")
-    if sets.members.size and not 0 <= sets.members.min() <= sets.members.max() < len(matrix):
+    d = check_degree(d)
+    p = len(matrix)
+    if sets.members.size and not 0 <= sets.members.min() <= sets.members.max() < p:
         raise InputError(
             f"the structure names variables {sets.members.min()} to {sets.members.max()}, "
-            f"matrix has {len(matrix)}"
+            f"matrix has {p}"
         )
-    return _log_normaliser(sets, float(d), matrix)
+    shape = np.shape(signed_sets_or_adjacency) if is_adjacency(signed_sets_or_adjacency) else (p, p)
+    if shape != (p, p):
+        raise InputError(f"the adjacency matrix has shape {shape}, matrix has shape {(p, p)}")
+    return _log_normaliser(sets, d, matrix)
 
 
 def log_marginal_likelihood(scatter, n: float, adjacency, sigma_h, nu0: float) -> float:
@@ -109,7 +119,8 @@ def log_structure_prior(adjacency, sigma_h, nu0: float, kind: StructurePrior) ->
         that obey the DAG; it depends on the units of the data. ``scale_free`` is ``restricted``
         relative to the same with the diagonal of sigma_h, free of units. ``decomposable`` is
         ``restricted`` for the triangulated moral graph, as the paper writes it; it does not decompose
-        over families, so every change of an edge means a new triangulation.
+        over families, so every change of an edge means a new triangulation. Where a moral graph has
+        several minimal triangulations the choice goes by the order of the variables.
     """
     check_structure_prior(kind)
     sigma_h = check_positive_definite(sigma_h, "sigma_h")

@@ -212,7 +212,9 @@ def _weighted_logarithms(factor, first_row, last_row, coefficients, product):
     for r in range(first_row, last_row):
         reciprocal = factor[r * (r + 1) // 2 + r]
         for lane in range(product.size):
-            product[lane] *= reciprocal[lane]
+            longer = product[lane] * reciprocal[lane]
+            # once out of range, out for good: it may come back with digits lost
+            product[lane] = longer if _SMALLEST_PRODUCT < longer < _LARGEST_PRODUCT else np.nan
     total = 0.0
     running, coefficient = 1.0, coefficients[0]
     for lane in range(product.size):

@@ -6,6 +6,7 @@ serves both, so the pair and not the set is what is stored.
 """
 
 from collections.abc import Iterable, Sequence
+from operator import index
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ __all__ = [
     "concatenate",
     "distinct_families",
     "families",
+    "is_adjacency",
     "signed_sets",
 ]
 
@@ -86,11 +88,8 @@ def signed_sets(structure) -> SignedSets:
     """
     if isinstance(structure, SignedSets):
         return structure
-    if _is_list_of_sets(structure):
-        sets = [tuple(variables) for _, variables in structure]
-        for variables in sets:
-            if len(set(variables)) != len(variables):
-                raise GraphError(f"the set {variables} names a variable twice")
+    if not is_adjacency(structure):
+        sets = [_checked_set(variables) for _, variables in structure]
         signs = np.array([float(sign) for sign, _ in structure])
         return _from_sequences(sets, np.zeros(len(sets), dtype=np.int64), signs)
     adjacency = np.asarray(structure)
@@ -116,8 +115,9 @@ def concatenate(parts: Sequence[SignedSets]) -> SignedSets:
     )
 
 
-def _is_list_of_sets(structure) -> bool:
-    return (
+def is_adjacency(structure) -> bool:
+    """Whether a structure is given as a matrix, not as sets."""
+    return not isinstance(structure, SignedSets) and not (
         isinstance(structure, list | tuple)
         and len(structure) > 0
         and all(
@@ -128,6 +128,17 @@ def _is_list_of_sets(structure) -> bool:
             for item in structure
         )
     )
+
+
+def _checked_set(variables: Iterable) -> tuple[int, ...]:
+    variables = tuple(variables)
+    try:
+        checked = tuple(index(v) for v in variables)
+    except TypeError:
+        raise GraphError(f"the set {variables} must hold whole numbers of variables") from None
+    if len(set(checked)) != len(checked):
+        raise GraphError(f"the set {checked} names a variable twice")
+    return checked
 
 
 def _families(children: np.ndarray, parents: np.ndarray, weights: np.ndarray) -> SignedSets:

@@ -4,6 +4,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from mtgbn.errors import InputError
+from mtgbn.model.arguments import check_delta, check_scatters
 
 __all__ = ["unstructured_sigma_h"]
 
@@ -16,7 +17,9 @@ def unstructured_sigma_h(
     EM with E[Omega_i] = (nu0 + n_i)(sigma_h + T_i)^-1 and sigma_h = m nu0 (sum_i E[Omega_i])^-1. It is
     where samplers start, so a few per cent suffice.
     """
-    p = scatters.shape[-1]
+    p = np.shape(scatters)[-1]
+    check_delta(nu0, p)
+    scatters, ns = check_scatters(scatters, ns, p)
     identity = np.eye(p)
     pooled = scatters.sum(axis=0) / ns.sum()
     sigma_h = max(nu0 - p - 1, 1.0) * pooled
