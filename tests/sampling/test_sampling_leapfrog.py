@@ -6,7 +6,7 @@ from sampling_oracles import dag, data_scatters
 
 from mtgbn.model import build_posterior
 from mtgbn.model.coordinates import coordinates_workspace, unconstrained_value_and_gradient
-from mtgbn.sampling.hmc import leapfrog
+from mtgbn.sampling.trajectories import leapfrog
 
 # The v-structure and the chain on three variables, in unequal units; d = 6.
 D = 6

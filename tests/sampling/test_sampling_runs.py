@@ -103,10 +103,14 @@ class TestAlgorithm2:
             rtol=1e-6,
         )
 
-    def test_more_steps_than_the_limit_are_not_cut_in_silence(self):
-        limit = HMCSettings().max_steps
-        with pytest.raises(InputError, match="max_steps"):
-            sample(n_steps=limit + 10, step_size=1e-3, n_warmup=0, n_draws=2)
+    def test_a_given_number_of_steps_has_no_limit(self):
+        n_steps = HMCSettings().max_steps + 10
+        draws = sample(n_steps=n_steps, step_size=1e-3, jitter=0, n_warmup=0, n_draws=2)
+        assert (draws.statistics["n_steps"] == n_steps).all()
+
+    def test_a_trajectory_length_is_bounded_by_max_steps(self):
+        draws = sample(trajectory_length=1e9, max_steps=7, jitter=0, n_warmup=0, n_draws=2)
+        assert (draws.statistics["n_steps"] == 7).all()
 
     def test_jitter_varies_the_length_around_the_given_one(self):
         steps = sample(n_steps=20, jitter=0.5, n_draws=400).statistics["n_steps"]

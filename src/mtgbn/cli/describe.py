@@ -12,7 +12,7 @@ from mtgbn.tasks import Tasks
 
 def run_describe(folder: str, standardise: bool) -> None:
     """Read, check, print."""
-    console = Console()
+    console = Console(emoji=False)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CollinearityWarning)
         tasks = Tasks.from_folder(folder, standardise=standardise)

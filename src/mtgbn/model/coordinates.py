@@ -130,6 +130,31 @@ def sigma_h_of(centre_factor, x, work):
     return sigma_h
 
 
+@njit(cache=True, nogil=True, error_model="numpy")
+def coordinates_of(matrices, centre_factor):
+    """Unconstrained vectors of many positive definite matrices (n, p, p); see `to_unconstrained`."""
+    n, p, _ = matrices.shape
+    x = np.empty((n, p * (p + 1) // 2))
+    factor = np.zeros((p, p))
+    for t in range(n):
+        for i in range(p):
+            for j in range(i + 1):
+                entry = matrices[t, i, j]
+                for k in range(j):
+                    entry -= factor[i, k] * factor[j, k]
+                factor[i, j] = np.sqrt(entry) if i == j else entry / factor[j, j]
+        # A = L0^-1 L, in place: row i needs the rows above it
+        index = 0
+        for i in range(p):
+            for j in range(i + 1):
+                for k in range(j, i):
+                    factor[i, j] -= centre_factor[i, k] * factor[k, j]
+                factor[i, j] /= centre_factor[i, i]
+                x[t, index] = np.log(factor[i, j]) if i == j else factor[i, j]
+                index += 1
+    return x
+
+
 # Dense products of triangular matrices. Each is a sum of a few rows of a matrix, which the compiler
 # turns into long vector operations; a block of rows at a time follows the triangle's edge. At these
 # sizes this beats calls of BLAS on full matrices and does not depend on its threads.

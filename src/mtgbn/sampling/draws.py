@@ -18,7 +18,7 @@ class Diagnostics(NamedTuple):
     Attributes
     ----------
     rhat, ess_bulk, ess_tail : array (p, p)
-        Rank-normalised R-hat (NaN for a single chain of fewer than four draws), effective draws for the
+        Rank-normalised R-hat (NaN for a single chain or fewer than four draws), effective draws for the
         centre and for the 5 % and 95 % quantiles.
     acceptance : float
         Mean acceptance probability; 1 for Gibbs.
@@ -74,7 +74,7 @@ class Draws:
     def diagnostics(self) -> Diagnostics:
         """Convergence diagnostics, computed by arviz-stats."""
         array_stats = _import_array_stats()
-        n_chains, n_draws, p, _ = self.sigma_h.shape
+        _, n_draws, p, _ = self.sigma_h.shape
         rows, columns = np.tril_indices(p)
         elements = np.moveaxis(self.sigma_h[:, :, rows, columns], 2, 0)
         measures = []
@@ -85,7 +85,9 @@ class Draws:
         ):
             matrix = np.full((p, p), np.nan)
             if n_draws >= 4:
-                matrix[rows, columns] = measure(elements, chain_axis=-2, draw_axis=-1, **options)
+                with np.errstate(invalid="ignore", divide="ignore"):  # chains that never moved
+                    values = measure(elements, chain_axis=-2, draw_axis=-1, **options)
+                matrix[rows, columns] = values
                 matrix[columns, rows] = matrix[rows, columns]
             measures.append(matrix)
         rhat, ess_bulk, ess_tail = measures
@@ -95,25 +97,38 @@ class Draws:
             problems.append(
                 f"{n_draws} draws per chain are too few for diagnostics; draw at least 4"
             )
-        elif np.nanmax(rhat) > _RHAT_LIMIT:
-            at = self._element(np.nanargmax(rhat))
-            problems.append(
-                f"R-hat reaches {np.nanmax(rhat):.3f} (at {at}): the chains have not mixed; raise "
-                "n_warmup or n_draws"
-            )
-        smallest = np.minimum(ess_bulk, ess_tail)
-        if n_draws >= 4 and np.nanmin(smallest) < _ESS_PER_CHAIN * n_chains:
-            at = self._element(np.nanargmin(smallest))
-            problems.append(
-                f"the effective number of draws falls to {np.nanmin(smallest):.0f} (at {at}); for "
-                f"quantiles take n_draws so that it exceeds {_ESS_PER_CHAIN * n_chains}"
-            )
+        else:
+            problems += self._mixing_problems(rhat, np.minimum(ess_bulk, ess_tail))
         if n_divergent:
             problems.append(
                 f"{n_divergent} trajectories diverged; raise target_acceptance or n_warmup"
             )
         acceptance = float(self.statistics["acceptance_rate"].mean())
         return Diagnostics(rhat, ess_bulk, ess_tail, acceptance, n_divergent, tuple(problems))
+
+    def _mixing_problems(self, rhat: np.ndarray, ess: np.ndarray) -> list[str]:
+        problems = []
+        n_chains = len(self.sigma_h)
+        stuck = np.flatnonzero(np.ptp(self.sigma_h, axis=1).max(axis=(1, 2)) == 0)
+        if stuck.size:
+            problems.append(
+                f"chain {stuck[0]} never moved; start from another sigma_h, or leave step_size to be "
+                "found"
+            )
+        if n_chains == 1:
+            problems.append("with one chain R-hat cannot tell whether it has mixed; run several")
+        elif np.nanmax(rhat, initial=0.0) > _RHAT_LIMIT:
+            problems.append(
+                f"R-hat reaches {np.nanmax(rhat):.3f} (at {self._element(np.nanargmax(rhat))}): the "
+                "chains have not mixed; raise n_warmup or n_draws"
+            )
+        if np.nanmin(ess, initial=np.inf) < _ESS_PER_CHAIN * n_chains:
+            problems.append(
+                f"the effective number of draws falls to {np.nanmin(ess):.0f} (at "
+                f"{self._element(np.nanargmin(ess))}); for quantiles take n_draws so that it exceeds "
+                f"{_ESS_PER_CHAIN * n_chains}"
+            )
+        return problems
 
     def to_inference_data(self):
         """Return the draws as ArviZ InferenceData (a DataTree from ArviZ 1.0 on)."""

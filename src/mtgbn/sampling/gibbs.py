@@ -34,7 +34,10 @@ def run_chain(
     """Run one chain from ``sigma_h``; returns draws (n_draws, p, p) and the last draw."""
     terms = posterior.terms
     are_families = np.array_equal(terms.outer_sizes, terms.inner_sizes + 1)
-    if not (posterior.full_coefficient > 0 and are_families):
+    # under `restricted` nothing but ln|sigma_h| belongs to sigma_h alone: every set has data
+    singletons = terms.counts[terms.outer_sizes == 1].sum()
+    have_data = np.all(terms.shifts[:singletons] > 0)
+    if not (posterior.full_coefficient > 0 and are_families and have_data):
         raise InputError(
             "the Gibbs sampler is for structure_prior='restricted'; use sampler='hmc' for the others"
         )

@@ -8,37 +8,30 @@ length. Everything between two adaptations is one compiled loop.
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg import cholesky
 
 from mtgbn.errors import InputError
+from mtgbn.model.arguments import check_positive_definite
 from mtgbn.model.coordinates import (
+    coordinates_of,
     coordinates_workspace,
     from_unconstrained,
-    sigma_h_of,
     to_unconstrained,
     unconstrained_value_and_gradient,
 )
 from mtgbn.model.posterior import Posterior
+from mtgbn.sampling.trajectories import find_step_size, run_trajectories
 
-__all__ = [
-    "HMCInfo",
-    "HMCSettings",
-    "HMCState",
-    "disperse",
-    "initial_state",
-    "leapfrog",
-    "run_chain",
-]
-
-# An energy error beyond this is a divergence: the integrator has left the path for good.
-_DIVERGENCE = 1000.0
+__all__ = ["HMCInfo", "HMCSettings", "HMCState", "initial_state", "run_chain"]
 
 # Warm-up: after each window but the last the coordinates are centred at the window's mean and the
 # masses set to its precisions; the step size starts anew in every window.
 _WINDOWS = (0.1, 0.2, 0.35, 0.35)
 
-# Weight, in draws, of the average variance of all coordinates of a kind against the coordinate's own.
+# A shorter window teaches nothing.
+_SHORTEST_WINDOW = 10
+
+# Weight, in draws, of what was known of a coordinate's variance before a window.
 _SHRINKAGE = 10.0
 
 
@@ -62,7 +55,7 @@ class HMCSettings(NamedTuple):
         The length of each trajectory is drawn from 1 - jitter to 1 + jitter times the given one.
     target_acceptance : float
     max_steps : int
-        No trajectory is longer than this.
+        Bound on the number of steps that a trajectory length may ask for.
     """
 
     n_steps: int | None = None
@@ -77,7 +70,7 @@ class HMCSettings(NamedTuple):
     def check(self) -> None:
         """Raise an error that names the first setting that makes no sense."""
         rules = {
-            "n_steps": self.n_steps is None or self.n_steps >= 1,
+            "n_steps": self.n_steps is None or (self.n_steps >= 1 and self.n_steps % 1 == 0),
             "step_size": self.step_size is None or 0 < self.step_size < np.inf,
             "trajectory_length": 0 < self.trajectory_length < np.inf,
             "jitter": 0 <= self.jitter < 1,
@@ -90,12 +83,16 @@ class HMCSettings(NamedTuple):
 
 
 class HMCState(NamedTuple):
-    """Where a chain stands, and all that it has learned on the way."""
+    """Where a chain stands, and all that it has learned on the way.
+
+    A step size of 0 is one that has yet to be found.
+    """
 
     centre: np.ndarray
     position: np.ndarray
     inverse_mass: np.ndarray
     step_size: float
+    whitened: bool
 
     @property
     def sigma_h(self) -> np.ndarray:
@@ -112,36 +109,47 @@ class HMCInfo(NamedTuple):
     divergent: np.ndarray
 
 
-def initial_state(posterior: Posterior, sigma_h: np.ndarray, whiten: bool = True) -> HMCState:
+def initial_state(
+    posterior: Posterior,
+    sigma_h: np.ndarray,
+    whiten: bool = True,
+    rng: np.random.Generator | None = None,
+) -> HMCState:
     """Start at ``sigma_h``, with the masses of a Wishart distribution that carries as much weight.
 
     Around its mean, a Wishart distribution with n degrees of freedom has variance 1/n in the whitened
-    coordinates below the diagonal and 1/(2 n) on it.
+    coordinates below the diagonal and 1/(2 n) on it. With ``rng`` the start is moved by a standard
+    deviation of that distribution, so that R-hat can tell chains apart.
     """
     p = posterior.n_variables
-    centre = sigma_h if whiten else np.eye(p)
-    position = to_unconstrained(sigma_h, centre)
-    diagonal = np.cumsum(np.arange(1, p + 1)) - 1
+    rows, columns = np.tril_indices(p)
+    diagonal = rows == columns
+    centre_factor = _contiguous_factor(sigma_h)
     # The curvature along the common scale tells how many degrees of freedom there are: 2 n p.
-    centre_factor = cholesky(centre, lower=True)
     work = coordinates_workspace(posterior)
-    step = 1e-4
+    gradient = np.empty(len(rows))
     slopes = []
-    for sign in (-1, 1):
-        probe, gradient = position.copy(), np.empty_like(position)
-        probe[diagonal] += sign * step
-        unconstrained_value_and_gradient(posterior, centre_factor, probe, gradient, work)
+    for step in (-1e-4, 1e-4):
+        unconstrained_value_and_gradient(
+            posterior, centre_factor, np.where(diagonal, step, 0.0), gradient, work
+        )
         slopes.append(gradient[diagonal].sum())
-    degrees = max((slopes[0] - slopes[1]) / (2 * step) / (2 * p), 1.0)
-    inverse_mass = np.full(position.size, 1 / degrees)
-    inverse_mass[diagonal] = 1 / (2 * degrees)
-    return HMCState(centre, position, inverse_mass, 0.5)
-
-
-def disperse(state: HMCState, rng: np.random.Generator) -> HMCState:
-    """Move a starting point by about a posterior standard deviation, so that R-hat can tell chains."""
-    shift = rng.standard_normal(state.position.size) * np.sqrt(state.inverse_mass)
-    return state._replace(position=state.position + shift)
+    degrees = max((slopes[0] - slopes[1]) / 2e-4 / (2 * p), 1.0)
+    variances = np.where(diagonal, 0.5, 1.0) / degrees
+    position = np.zeros(len(rows))
+    if rng is not None:
+        position = rng.standard_normal(len(rows)) * np.sqrt(variances)
+    state = HMCState(sigma_h, position, variances, 0.0, True)
+    if whiten:
+        return state
+    # The same in the paper's coordinates: l_ij = sum_k (L0)_ik a_kj, with a_jj of half the variance.
+    squares = centre_factor**2
+    below = np.array(
+        [squares[i, j] / 2 + squares[i, j + 1 :].sum() for i, j in zip(rows, columns, strict=True)]
+    )
+    variances = np.where(diagonal, 0.5, below) / degrees
+    identity = np.eye(p)
+    return HMCState(identity, to_unconstrained(state.sigma_h, identity), variances, 0.0, False)
 
 
 def run_chain(
@@ -162,11 +170,27 @@ def run_chain(
     state : HMCState
         The end of the chain; handed to another run, the chain goes on.
     """
+    if state.whitened != settings.whiten:
+        state = initial_state(posterior, state.sigma_h, settings.whiten)
     dense_mass, state = _fixed_mass(posterior, state, settings)
+    if settings.step_size is not None:
+        state = state._replace(step_size=float(settings.step_size))
+    elif state.step_size == 0:
+        state = state._replace(
+            step_size=find_step_size(
+                rng,
+                posterior,
+                _contiguous_factor(state.centre),
+                state.position,
+                state.inverse_mass,
+                dense_mass,
+                coordinates_workspace(posterior),
+            )
+        )
     windows = np.diff(np.round(np.cumsum([0.0, *_WINDOWS]) * n_warmup).astype(int))
+    if windows.min() < _SHORTEST_WINDOW:  # too few draws to learn more than the step size
+        windows = np.array([n_warmup])
     for number, length in enumerate(windows):
-        if length == 0:
-            continue
         draws, _, state = _run(posterior, state, rng, length, settings, dense_mass, adapt=True)
         if 0 < number < len(windows) - 1:
             state = _learn(state, draws, settings)
@@ -183,15 +207,15 @@ def _run(posterior, state, rng, n, settings, dense_mass, adapt):
     draws = np.empty((n, p, p))
     statistics = np.empty((4, n))
     position = state.position.copy()
-    step_size = _compiled_run(
+    step_size = run_trajectories(
         rng,
         posterior,
-        cholesky(state.centre, lower=True),
+        _contiguous_factor(state.centre),
         position,
         state.inverse_mass,
         dense_mass,
-        settings.step_size or state.step_size,
-        adapt and settings.step_size is None,
+        state.step_size,
+        adapt and settings.step_size is None and n >= _SHORTEST_WINDOW,
         (
             float(settings.n_steps or 0),
             float(settings.trajectory_length),
@@ -221,182 +245,26 @@ def _fixed_mass(posterior, state, settings) -> tuple[np.ndarray, HMCState]:
             raise InputError("mass_matrix must hold positive numbers")
         return none, state._replace(inverse_mass=1 / mass)
     if mass.shape == (d, d):
-        return cholesky(mass, lower=True), state
+        return _contiguous_factor(check_positive_definite(mass, "mass_matrix")), state
     raise InputError(f"mass_matrix must have shape ({d},) or ({d}, {d}); got {mass.shape}")
 
 
 def _learn(state: HMCState, draws: np.ndarray, settings: HMCSettings) -> HMCState:
-    """Centre the coordinates at the mean of the draws and learn their variances there."""
-    p = draws.shape[-1]
-    mean = draws.mean(axis=0) if settings.whiten else state.centre
-    state = state._replace(centre=mean, position=to_unconstrained(state.sigma_h, mean))
+    """Centre the coordinates at the mean of the draws and learn their variances there.
+
+    Variances are shrunk towards the present ones, scaled to the same average.
+    """
+    if settings.whiten:
+        mean = draws.mean(axis=0)
+        state = state._replace(centre=mean, position=to_unconstrained(state.sigma_h, mean))
     if settings.mass_matrix is not None:
         return state
-    factors = np.linalg.cholesky(draws)
-    whitened = solve_triangular(
-        cholesky(mean, lower=True), factors.transpose(1, 0, 2).reshape(p, -1), lower=True
-    )
-    whitened = whitened.reshape(p, len(draws), p).transpose(1, 0, 2)
-    rows, columns = np.tril_indices(p)
-    coordinates = whitened[:, rows, columns]
-    on_diagonal = rows == columns
-    coordinates[:, on_diagonal] = np.log(coordinates[:, on_diagonal])
-    variances = coordinates.var(axis=0)
-    for kind in (on_diagonal, ~on_diagonal):
-        if kind.any():
-            average = variances[kind].mean()
-            weight = len(draws) / (len(draws) + _SHRINKAGE)
-            variances[kind] = weight * variances[kind] + (1 - weight) * average
-    return state._replace(inverse_mass=variances)
+    variances = coordinates_of(draws, _contiguous_factor(state.centre)).var(axis=0)
+    weight = len(draws) / (len(draws) + _SHRINKAGE)
+    expected = state.inverse_mass * np.mean(variances / state.inverse_mass)
+    return state._replace(inverse_mass=weight * variances + (1 - weight) * expected)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _compiled_run(
-    rng,
-    posterior,
-    centre_factor,
-    position,
-    inverse_mass,
-    dense_mass,
-    step_size,
-    adapt,
-    numbers,
-    work,
-    draws,
-    statistics,
-):
-    """Make transitions from ``position``, in place, and return the step size to go on with."""
-    n_steps, trajectory_length, jitter, target_acceptance, max_steps = numbers
-    d = position.size
-    gradient = np.empty(d)
-    proposal = np.empty(d)
-    proposal_gradient = np.empty(d)
-    momentum = np.empty(d)
-    velocity = np.empty(d)
-    value = unconstrained_value_and_gradient(posterior, centre_factor, position, gradient, work)
-    # Dual averaging (Hoffman and Gelman 2014, section 3.2).
-    start = np.log(10.0 * step_size)
-    error = 0.0
-    smoothed = np.log(step_size)
-    for t in range(draws.shape[0]):
-        kinetic = _draw_momentum(rng, inverse_mass, dense_mass, momentum)
-        energy = kinetic - value
-        wanted = n_steps if n_steps > 0 else trajectory_length / step_size
-        wanted *= 1.0 + jitter * (2.0 * rng.random() - 1.0)
-        steps = int(max(1.0, min(np.round(wanted), max_steps)))
-        proposal[:] = position
-        proposal_gradient[:] = gradient
-        new_value = value
-        done = 0
-        for _ in range(steps):
-            new_value = leapfrog(
-                posterior,
-                centre_factor,
-                proposal,
-                momentum,
-                proposal_gradient,
-                inverse_mass,
-                dense_mass,
-                step_size,
-                velocity,
-                work,
-            )
-            done += 1
-            if not new_value > -np.inf:
-                break
-        kinetic = _velocity(momentum, inverse_mass, dense_mass, velocity)
-        change = energy - (kinetic - new_value)
-        divergent = not change > -_DIVERGENCE
-        acceptance = 0.0 if divergent else min(1.0, np.exp(change))
-        if rng.random() < acceptance:
-            position[:] = proposal
-            gradient[:] = proposal_gradient
-            value = new_value
-            energy = kinetic - new_value
-        if adapt:
-            count = t + 1.0
-            share = 1.0 / (count + 10.0)
-            error = (1.0 - share) * error + share * (target_acceptance - acceptance)
-            logarithm = start - np.sqrt(count) / 0.05 * error
-            weight = count**-0.75
-            smoothed = weight * logarithm + (1.0 - weight) * smoothed
-            step_size = np.exp(logarithm)
-        sigma_h = sigma_h_of(centre_factor, position, work)
-        for i in range(sigma_h.shape[0]):
-            for j in range(i + 1):
-                draws[t, i, j] = sigma_h[i, j]
-                draws[t, j, i] = sigma_h[i, j]
-        statistics[0, t] = acceptance
-        statistics[1, t] = energy
-        statistics[2, t] = done
-        statistics[3, t] = divergent
-    return np.exp(smoothed) if adapt else step_size
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def leapfrog(
-    posterior,
-    centre_factor,
-    position,
-    momentum,
-    gradient,
-    inverse_mass,
-    dense_mass,
-    step_size,
-    velocity,
-    work,
-):
-    """One step, in place; ``gradient`` belongs to ``position`` before and after. Returns the value."""
-    for k in range(position.size):
-        momentum[k] += 0.5 * step_size * gradient[k]
-    _velocity(momentum, inverse_mass, dense_mass, velocity)
-    for k in range(position.size):
-        position[k] += step_size * velocity[k]
-    value = unconstrained_value_and_gradient(posterior, centre_factor, position, gradient, work)
-    for k in range(position.size):
-        momentum[k] += 0.5 * step_size * gradient[k]
-    return value
-
-
-@njit(cache=True, nogil=True)
-def _draw_momentum(rng, inverse_mass, dense_mass, momentum):
-    """Draw a momentum from N(0, M) and return its kinetic energy."""
-    d = momentum.size
-    kinetic = 0.0
-    for k in range(d):
-        momentum[k] = rng.standard_normal()
-        kinetic += 0.5 * momentum[k] ** 2
-    if dense_mass.size > 0:
-        for i in range(d - 1, -1, -1):
-            total = 0.0
-            for j in range(i + 1):
-                total += dense_mass[i, j] * momentum[j]
-            momentum[i] = total
-    else:
-        for k in range(d):
-            momentum[k] /= np.sqrt(inverse_mass[k])
-    return kinetic
-
-
-@njit(cache=True, nogil=True)
-def _velocity(momentum, inverse_mass, dense_mass, velocity):
-    """Write M^-1 momentum and return the kinetic energy."""
-    d = momentum.size
-    if dense_mass.size > 0:
-        for i in range(d):
-            total = momentum[i]
-            for j in range(i):
-                total -= dense_mass[i, j] * velocity[j]
-            velocity[i] = total / dense_mass[i, i]
-        for i in range(d - 1, -1, -1):
-            total = velocity[i]
-            for j in range(i + 1, d):
-                total -= dense_mass[j, i] * velocity[j]
-            velocity[i] = total / dense_mass[i, i]
-    else:
-        for k in range(d):
-            velocity[k] = inverse_mass[k] * momentum[k]
-    kinetic = 0.0
-    for k in range(d):
-        kinetic += 0.5 * momentum[k] * velocity[k]
-    return kinetic
+def _contiguous_factor(matrix: np.ndarray) -> np.ndarray:
+    # one memory layout, so that compiled code is compiled once
+    return np.ascontiguousarray(cholesky(matrix, lower=True))

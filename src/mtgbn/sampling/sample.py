@@ -26,7 +26,7 @@ def sample_sigma_h(
     n_draws: int = 500,
     n_warmup: int | None = None,
     n_chains: int = 4,
-    random_state: int | np.random.SeedSequence | None = None,
+    random_state: int | np.random.SeedSequence | np.random.Generator | None = None,
     n_jobs: int | None = None,
     initial=None,
     warm_start: Draws | None = None,
@@ -38,6 +38,7 @@ def sample_sigma_h(
     Parameters
     ----------
     tasks : Tasks
+        Or anything that `Tasks.from_any` takes.
     adjacencies : array (m, p, p)
         One DAG per task; ``adjacencies[t, i, j]`` means i -> j in task t.
     nu0 : float
@@ -50,7 +51,7 @@ def sample_sigma_h(
     n_warmup : int, optional
         Draws made before, for adaptation, per chain. Default: 300, or 50 after a warm start.
     n_chains : int
-    random_state : int or numpy.random.SeedSequence, optional
+    random_state : int, numpy.random.SeedSequence or numpy.random.Generator, optional
         Decides the draws completely, whatever the number of jobs.
     n_jobs : int, optional
         Threads over which the chains are spread. Default: one per processor.
@@ -73,7 +74,10 @@ def sample_sigma_h(
     ImproperPosteriorError
         If the data do not determine sigma_h; the message says what to do.
     """
+    tasks = Tasks.from_any(tasks)
     _check_counts(n_draws=(n_draws, 1), n_chains=(n_chains, 1))
+    if n_jobs is not None:
+        _check_counts(n_jobs=(n_jobs, 1))
     if sampler not in ("hmc", "gibbs"):
         raise InputError(f"sampler must be 'hmc' or 'gibbs'; got {sampler!r}")
     if sampler == "gibbs" and structure_prior != "restricted":
@@ -88,6 +92,7 @@ def sample_sigma_h(
     posterior = build_posterior(adjacencies, tasks.scatters, tasks.ns, nu0, structure_prior)
     check_proper(posterior, tasks.variables)
     starts = _starts(tasks, nu0, initial, warm_start, sampler, n_chains)
+    dispersed = warm_start is None
     seeds = _seed_sequence(random_state).spawn(n_chains)
 
     def run(chain: int):
@@ -97,8 +102,9 @@ def sample_sigma_h(
             draws, end = gibbs.run_chain(posterior, start, rng, n_draws, n_warmup, progress)
             return draws, None, end
         if not isinstance(start, hmc.HMCState):
-            start = hmc.initial_state(posterior, start, hmc_settings.whiten)
-            start = hmc.disperse(start, rng)
+            start = hmc.initial_state(
+                posterior, start, hmc_settings.whiten, rng if dispersed else None
+            )
         return hmc.run_chain(posterior, start, rng, n_draws, n_warmup, hmc_settings, progress)
 
     with ThreadPoolExecutor(n_jobs or os.cpu_count()) as pool:
@@ -148,10 +154,19 @@ def _seed_sequence(random_state) -> np.random.SeedSequence:
     if isinstance(random_state, np.random.SeedSequence):
         # Spawning counts up inside the sequence; a copy gives the same chains every time.
         return np.random.SeedSequence(random_state.entropy, spawn_key=random_state.spawn_key)
-    return np.random.SeedSequence(random_state)
+    if isinstance(random_state, np.random.Generator):
+        return np.random.SeedSequence(random_state.integers(2**32, size=4).tolist())
+    try:
+        return np.random.SeedSequence(random_state)
+    except (TypeError, ValueError):
+        raise InputError(
+            "random_state must be a whole number of at least 0, a SeedSequence or a Generator; "
+            f"got {random_state!r}"
+        ) from None
 
 
 def _check_counts(**counts) -> None:
     for name, (value, least) in counts.items():
-        if not isinstance(value, int | np.integer) or value < least:
+        is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        if not is_whole or value < least:
             raise InputError(f"{name} must be a whole number of at least {least}; got {value!r}")

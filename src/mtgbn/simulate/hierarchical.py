@@ -59,6 +59,9 @@ def simulate_tasks(
     ):
         if value < least:
             raise InputError(f"{name} must be at least {least}; got {value}")
+    for name, value in (("edge_probability", edge_probability), ("edge_change", edge_change)):
+        if not 0 <= value <= 1:
+            raise InputError(f"{name} must be between 0 and 1; got {value}")
     rng = np.random.default_rng(random_state)
     p = n_variables
     nu0 = float(p + 20) if nu0 is None else float(nu0)
