@@ -87,24 +87,22 @@ def log_posterior_unconstrained(x, posterior: Posterior, centre=None) -> tuple[f
 def coordinates_workspace(posterior: Posterior) -> tuple[np.ndarray, ...]:
     """Scratch arrays of `unconstrained_value_and_gradient`, to be made once and used many times."""
     square = (posterior.n_variables, posterior.n_variables)
-    squares = tuple(np.zeros(square) for _ in range(4))
+    squares = tuple(np.zeros(square) for _ in range(5))
     return (*squares, workspace(posterior.terms))
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def unconstrained_value_and_gradient(posterior, centre_factor, x, gradient, work):
     """Log density of x up to the constant p ln 2 + (p + 1) ln|L0|; writes ``gradient``."""
-    triangle, factor, sigma_h, derivative, small = work
+    _, _, transposed, sigma_h, derivative, small = work
     p = posterior.n_variables
-    _unpack(x, triangle)
-    _multiply_triangles(centre_factor, triangle, factor)
-    _multiply_by_transpose(factor, triangle, sigma_h)
+    sigma_h_of(centre_factor, x, work)
     derivative[:] = 0.0
     value = posterior.constant + log_determinants(
         posterior.terms, sigma_h.ravel(), derivative.ravel(), small
     )
     # d value = tr(G d sigma_h), so dL = 2 tril(G L) and dA = tril(L0' dL).
-    _multiply_symmetric(derivative, factor, sigma_h)
+    _multiply_symmetric(derivative, transposed, sigma_h)
     _multiply_transposed(centre_factor, sigma_h, derivative)
     index = 0
     for i in range(p):
@@ -122,11 +120,11 @@ def unconstrained_value_and_gradient(posterior, centre_factor, x, gradient, work
 
 @njit(cache=True, nogil=True)
 def sigma_h_of(centre_factor, x, work):
-    """Write sigma_h of x to the lower triangle of the third array of ``work`` and return it."""
-    triangle, factor, sigma_h = work[0], work[1], work[2]
-    _unpack(x, triangle)
-    _multiply_triangles(centre_factor, triangle, factor)
-    _multiply_by_transpose(factor, triangle, sigma_h)
+    """Write sigma_h of x to the lower triangle of the fourth array of ``work`` and return it."""
+    triangle, factor, transposed, sigma_h = work[0], work[1], work[2], work[3]
+    _unpack_transposed(x, triangle)
+    _multiply_triangles(centre_factor, triangle, factor, transposed)
+    _multiply_by_transpose(factor, sigma_h)
     return sigma_h
 
 
@@ -155,89 +153,106 @@ def coordinates_of(matrices, centre_factor):
     return x
 
 
-# Dense products of triangular matrices. Each is a sum of a few rows of a matrix, which the compiler
-# turns into long vector operations; a block of rows at a time follows the triangle's edge. At these
-# sizes this beats calls of BLAS on full matrices and does not depend on its threads.
-_ROWS = 8
-
-
-@njit(cache=True, nogil=True, fastmath={"contract"}, inline="always")
-def _add_rows(total, weights, matrix, first, last, left, right):
-    """Add sum_k weights[k] matrix[k, left:right] over first <= k < last to total[left:right]."""
-    k = first
-    while k + 4 <= last:
-        w0, w1, w2, w3 = weights[k], weights[k + 1], weights[k + 2], weights[k + 3]
-        r0, r1, r2, r3 = matrix[k], matrix[k + 1], matrix[k + 2], matrix[k + 3]
-        for j in range(left, right):
-            total[j] += w0 * r0[j] + w1 * r1[j] + w2 * r2[j] + w3 * r3[j]
-        k += 4
-    while k < last:
-        w0, r0 = weights[k], matrix[k]
-        for j in range(left, right):
-            total[j] += w0 * r0[j]
-        k += 1
+# Dense products of triangular matrices, two by two elements at a time as inner products of rows, or as
+# sums of rows. At these sizes this beats BLAS on full matrices, and it does not depend on its threads.
 
 
 @njit(cache=True, nogil=True)
-def _unpack(x, triangle):
-    """Write A, with its zeros above the diagonal."""
+def _unpack_transposed(x, triangle):
+    """Write A', with its zeros below the diagonal."""
     index = 0
     for i in range(triangle.shape[0]):
         for j in range(i):
-            triangle[i, j] = x[index]
+            triangle[j, i] = x[index]
+            triangle[i, j] = 0.0
             index += 1
         triangle[i, i] = np.exp(x[index])
-        triangle[i, i + 1 :] = 0.0
         index += 1
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
-def _multiply_triangles(left, right, product):
-    """Write the product of two lower triangular matrices."""
+@njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"}, inline="always")
+def _inner_products(a, b, c, d, first, last):
+    """Inner products of two rows with two others: ac, ad, bc, bd."""
+    # counting from 0 spares the compiler the question of negative indices, and it vectorises
+    a, b, c, d = a[first:last], b[first:last], c[first:last], d[first:last]
+    ac = ad = bc = bd = 0.0
+    for k in range(a.size):
+        ac += a[k] * c[k]
+        ad += a[k] * d[k]
+        bc += b[k] * c[k]
+        bd += b[k] * d[k]
+    return ac, ad, bc, bd
+
+
+@njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"})
+def _multiply_triangles(left, right, product, transposed):
+    """Write L0 A and its transpose for lower triangular L0 and A, the latter given as A'."""
     p = left.shape[0]
-    for i in range(p):
-        product[i] = 0.0
-        for k in range(0, i + 1, _ROWS):
-            last = min(k + _ROWS, i + 1)
-            _add_rows(product[i], left[i], right, k, last, 0, last)
+    for i in range(0, p, 2):
+        below = min(i + 1, p - 1)  # an odd last row is done twice
+        for j in range(0, i + 1, 2):
+            beside = min(j + 1, p - 1)
+            entries = _inner_products(left[i], left[below], right[j], right[beside], j, below + 1)
+            transposed[j, below], transposed[beside, below] = entries[2], entries[3]
+            transposed[j, i], transposed[beside, i] = entries[0], entries[1]
+            product[below, j], product[below, beside] = entries[2], entries[3]
+            product[i, j], product[i, beside] = entries[0], entries[1]
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
-def _multiply_by_transpose(factor, transposed, product):
-    """Write the lower triangle of L L'; ``transposed`` is overwritten with L'."""
+@njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"})
+def _multiply_by_transpose(factor, product):
+    """Write the lower triangle of L L' for a lower triangular L."""
     p = factor.shape[0]
-    for i in range(p):
-        for j in range(p):
-            transposed[j, i] = factor[i, j]
-    for i in range(p):
-        product[i] = 0.0
-        for k in range(0, i + 1, _ROWS):
-            _add_rows(product[i], factor[i], transposed, k, min(k + _ROWS, i + 1), k, i + 1)
+    for i in range(0, p, 2):
+        below = min(i + 1, p - 1)
+        for j in range(0, i + 1, 2):
+            beside = min(j + 1, p - 1)
+            entries = _inner_products(
+                factor[i], factor[below], factor[j], factor[beside], 0, beside + 1
+            )
+            product[i, j], product[i, beside] = entries[0], entries[1]
+            product[below, j], product[below, beside] = entries[2], entries[3]
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
-def _multiply_symmetric(symmetric, factor, product):
-    """Write the lower triangle of 2 G L; G comes with its lower triangle, and leaves with both."""
-    p = factor.shape[0]
+@njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"})
+def _multiply_symmetric(symmetric, transposed, product):
+    """Write the lower triangle of 2 G L, given L'; G comes as a triangle and leaves as 2 G."""
+    p = symmetric.shape[0]
     for i in range(p):
         for j in range(i):
             symmetric[i, j] *= 2.0
             symmetric[j, i] = symmetric[i, j]
         symmetric[i, i] *= 2.0
-    for i in range(p):
-        product[i] = 0.0
-        for k in range(0, p, _ROWS):
-            last = min(k + _ROWS, p)
-            _add_rows(product[i], symmetric[i], factor, k, last, 0, min(i + 1, last))
+    for i in range(0, p, 2):
+        below = min(i + 1, p - 1)
+        for j in range(0, i + 1, 2):
+            beside = min(j + 1, p - 1)
+            entries = _inner_products(
+                symmetric[i], symmetric[below], transposed[j], transposed[beside], j, p
+            )
+            product[i, j], product[i, beside] = entries[0], entries[1]
+            product[below, j], product[below, beside] = entries[2], entries[3]
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def _multiply_transposed(factor, right, product):
-    """Write the lower triangle of L' R for lower triangular L and R."""
+    """Write the lower triangle of L0' R for lower triangular L0 and R, four rows of R at a time."""
     p = factor.shape[0]
     for i in range(p):
-        product[i] = 0.0
-        _add_rows(product[i], factor[:, i], right, i, p, 0, i + 1)
+        total = product[i]
+        total[: i + 1] = 0.0
+        k = i
+        while k + 4 <= p:
+            w0, w1, w2, w3 = factor[k, i], factor[k + 1, i], factor[k + 2, i], factor[k + 3, i]
+            r0, r1, r2, r3 = right[k], right[k + 1], right[k + 2], right[k + 3]
+            for j in range(i + 1):
+                total[j] += w0 * r0[j] + w1 * r1[j] + w2 * r2[j] + w3 * r3[j]
+            k += 4
+        while k < p:
+            w0, r0 = factor[k, i], right[k]
+            for j in range(i + 1):
+                total[j] += w0 * r0[j]
+            k += 1
 
 
 def _dimension(x: np.ndarray) -> int:
