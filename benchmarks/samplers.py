@@ -55,7 +55,9 @@ def run_nutpie(tasks, adjacencies, nu0, prior, n_draws, seed):
     def make_expand(*_):
         return lambda x: {"x": x}
 
-    model = from_pyfunc(size, make_log_density, make_expand, [np.dtype("float64")], [(size,)], ["x"])
+    model = from_pyfunc(
+        size, make_log_density, make_expand, [np.dtype("float64")], [(size,)], ["x"]
+    )
     start = time.perf_counter()
     trace = nutpie.sample(
         model, draws=n_draws, tune=300, chains=N_CHAINS, seed=seed, progress_bar=False

@@ -6,7 +6,7 @@ from sampling_oracles import dag, data_scatters
 
 from mtgbn.model import build_posterior
 from mtgbn.model.coordinates import coordinates_workspace, unconstrained_value_and_gradient
-from mtgbn.sampling.trajectories import leapfrog
+from mtgbn.sampling.trajectories import Hamiltonian, leapfrog
 
 # The v-structure and the chain on three variables, in unequal units; d = 6.
 D = 6
@@ -58,19 +58,9 @@ def flow(position, momentum, mass, step_size, n_steps):
     position, momentum = position.copy(), momentum.copy()
     _, gradient = density(position)
     work = coordinates_workspace(POSTERIOR)
+    hamiltonian = Hamiltonian(POSTERIOR, CENTRE_FACTOR, inverse_mass, factor)
     for _ in range(n_steps):
-        value = leapfrog(
-            POSTERIOR,
-            CENTRE_FACTOR,
-            position,
-            momentum,
-            gradient,
-            inverse_mass,
-            factor,
-            step_size,
-            np.empty(D),
-            work,
-        )
+        value = leapfrog(hamiltonian, position, momentum, gradient, step_size, np.empty(D), work)
     # the value and the gradient that come back belong to the position that comes back
     expected_value, expected_gradient = density(position)
     assert value == pytest.approx(expected_value, rel=1e-13)

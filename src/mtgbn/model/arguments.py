@@ -50,8 +50,13 @@ def check_positive_definite(matrix, name: str, p: int | None = None) -> np.ndarr
     return matrix
 
 
-def check_scatters(scatters, ns, p: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return scatters (m, p, p) and degrees of freedom (m,) as float64."""
+def check_scatters(
+    scatters, ns, p: int, semidefinite: bool = True
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return scatters (m, p, p) and degrees of freedom (m,) as float64.
+
+    ``semidefinite=False`` leaves out the one check that costs something, for scatters of a `Tasks`.
+    """
     scatters = np.asarray(scatters, dtype=float)
     if scatters.ndim != 3 or scatters.shape[1:] != (p, p):
         raise InputError(f"scatters must have shape (m, {p}, {p}); got {scatters.shape}")
@@ -59,7 +64,11 @@ def check_scatters(scatters, ns, p: int) -> tuple[np.ndarray, np.ndarray]:
     if ns.shape != (len(scatters),):
         raise InputError(f"ns must hold one number per scatter, {len(scatters)}; got {ns.shape}")
     for i, (scatter, n) in enumerate(zip(scatters, ns, strict=True)):
-        _check_semidefinite(scatter, f"the scatter of task {i}", p)
+        name = f"the scatter of task {i}"
+        if semidefinite:
+            _check_semidefinite(scatter, name, p)
+        else:
+            _check_symmetric(scatter, name, p)
         if not (np.isfinite(n) and n > 0):
             raise InputError(f"n of task {i} must be a positive number; got {n}")
     return scatters, ns

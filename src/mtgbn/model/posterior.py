@@ -88,14 +88,23 @@ def value_and_gradient(posterior: Posterior, sigma_h: np.ndarray) -> tuple[float
 
 
 def build_posterior(
-    adjacencies, scatters, ns, nu0: float, structure_prior: StructurePrior = "uniform"
+    adjacencies,
+    scatters,
+    ns,
+    nu0: float,
+    structure_prior: StructurePrior = "uniform",
+    *,
+    checked: bool = False,
 ) -> Posterior:
-    """Gather the posterior of sigma_h for fixed graphs; arguments as in `log_posterior`."""
+    """Gather the posterior of sigma_h for fixed graphs; arguments as in `log_posterior`.
+
+    ``checked`` says that the scatters are those of a `Tasks`, known to be positive semidefinite.
+    """
     check_structure_prior(structure_prior)
     scatters = np.asarray(scatters, dtype=float)
     p = scatters.shape[-1] if scatters.ndim else 0
     delta = check_delta(nu0, p)
-    scatters, ns = check_scatters(scatters, ns, p)
+    scatters, ns = check_scatters(scatters, ns, p, semidefinite=not checked)
     m = len(ns)
     if m == 0:
         raise InputError("a posterior needs at least one task")

@@ -135,7 +135,7 @@ class Draws:
         try:
             import arviz
         except ImportError as error:
-            raise ImportError(_MISSING.format("arviz")) from error
+            raise ImportError(_MISSING.format("arviz", "arviz")) from error
         groups = {"posterior": {"sigma_h": self.sigma_h}, "sample_stats": self.statistics}
         labels = {
             "coords": {"variable": list(self.variables), "variable_2": list(self.variables)},
@@ -150,12 +150,12 @@ class Draws:
         return f"{self.variables[i]}, {self.variables[j]}"
 
 
-_MISSING = "this needs {}, which is an extra: pip install 'mtgbn[diagnostics]'"
+_MISSING = "this needs {}, which is an extra: pip install 'mtgbn[{}]'"
 
 
 def _import_array_stats():
     try:
         from arviz_stats.base import array_stats
     except ImportError as error:
-        raise ImportError(_MISSING.format("arviz-stats")) from error
+        raise ImportError(_MISSING.format("arviz-stats", "diagnostics")) from error
     return array_stats

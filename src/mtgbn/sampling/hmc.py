@@ -20,7 +20,7 @@ from mtgbn.model.coordinates import (
     unconstrained_value_and_gradient,
 )
 from mtgbn.model.posterior import Posterior
-from mtgbn.sampling.trajectories import find_step_size, run_trajectories
+from mtgbn.sampling.trajectories import Hamiltonian, find_step_size, run_trajectories
 
 __all__ = ["HMCInfo", "HMCSettings", "HMCState", "initial_state", "run_chain"]
 
@@ -179,11 +179,8 @@ def run_chain(
         state = state._replace(
             step_size=find_step_size(
                 rng,
-                posterior,
-                _contiguous_factor(state.centre),
+                _hamiltonian(posterior, state, dense_mass),
                 state.position,
-                state.inverse_mass,
-                dense_mass,
                 coordinates_workspace(posterior),
             )
         )
@@ -209,11 +206,8 @@ def _run(posterior, state, rng, n, settings, dense_mass, adapt):
     position = state.position.copy()
     step_size = run_trajectories(
         rng,
-        posterior,
-        _contiguous_factor(state.centre),
+        _hamiltonian(posterior, state, dense_mass),
         position,
-        state.inverse_mass,
-        dense_mass,
         state.step_size,
         adapt and settings.step_size is None and n >= _SHORTEST_WINDOW,
         (
@@ -263,6 +257,10 @@ def _learn(state: HMCState, draws: np.ndarray, settings: HMCSettings) -> HMCStat
     weight = len(draws) / (len(draws) + _SHRINKAGE)
     expected = state.inverse_mass * np.mean(variances / state.inverse_mass)
     return state._replace(inverse_mass=weight * variances + (1 - weight) * expected)
+
+
+def _hamiltonian(posterior: Posterior, state: HMCState, dense_mass: np.ndarray) -> Hamiltonian:
+    return Hamiltonian(posterior, _contiguous_factor(state.centre), state.inverse_mass, dense_mass)
 
 
 def _contiguous_factor(matrix: np.ndarray) -> np.ndarray:

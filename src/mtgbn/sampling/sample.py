@@ -89,7 +89,9 @@ def sample_sigma_h(
         n_warmup = 300 if warm_start is None else 50
     _check_counts(n_warmup=(n_warmup, 0))
 
-    posterior = build_posterior(adjacencies, tasks.scatters, tasks.ns, nu0, structure_prior)
+    posterior = build_posterior(
+        adjacencies, tasks.scatters, tasks.ns, nu0, structure_prior, checked=True
+    )
     check_proper(posterior, tasks.variables)
     starts = _starts(tasks, nu0, initial, warm_start, sampler, n_chains)
     dispersed = warm_start is None

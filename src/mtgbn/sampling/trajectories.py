@@ -1,30 +1,35 @@
 """Leapfrog trajectories in compiled code: everything that HMC does between two adaptations."""
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
 from mtgbn.model.coordinates import sigma_h_of, unconstrained_value_and_gradient
+from mtgbn.model.posterior import Posterior
 
-__all__ = ["find_step_size", "leapfrog", "run_trajectories"]
+__all__ = ["Hamiltonian", "find_step_size", "leapfrog", "run_trajectories"]
 
 # An energy error beyond this is a divergence: the integrator has left the path for good.
 _DIVERGENCE = 1000.0
 
 
+class Hamiltonian(NamedTuple):
+    """What the trajectories follow: a posterior in its coordinates, and the masses.
+
+    ``dense_mass`` is the Cholesky factor of a dense mass matrix, or 0 x 0; then ``inverse_mass``, the
+    diagonal of an inverse mass matrix, counts.
+    """
+
+    posterior: Posterior
+    centre_factor: np.ndarray
+    inverse_mass: np.ndarray
+    dense_mass: np.ndarray
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def run_trajectories(
-    rng,
-    posterior,
-    centre_factor,
-    position,
-    inverse_mass,
-    dense_mass,
-    step_size,
-    adapt,
-    numbers,
-    work,
-    draws,
-    statistics,
+    rng, hamiltonian, position, step_size, adapt, numbers, work, draws, statistics
 ):
     """Make transitions from ``position``, in place, and return the step size to go on with."""
     n_steps, trajectory_length, jitter, target_acceptance, max_steps = numbers
@@ -34,13 +39,13 @@ def run_trajectories(
     proposal_gradient = np.empty(d)
     momentum = np.empty(d)
     velocity = np.empty(d)
-    value = unconstrained_value_and_gradient(posterior, centre_factor, position, gradient, work)
+    value = _value_and_gradient(hamiltonian, position, gradient, work)
     # Dual averaging (Hoffman and Gelman 2014, section 3.2).
     start = np.log(10.0 * step_size)
     error = 0.0
     smoothed = np.log(step_size)
     for t in range(draws.shape[0]):
-        kinetic = draw_momentum(rng, inverse_mass, dense_mass, momentum)
+        kinetic = _draw_momentum(rng, hamiltonian, momentum)
         energy = kinetic - value
         wanted = n_steps if n_steps > 0 else min(trajectory_length / step_size, max_steps)
         wanted *= 1.0 + jitter * (2.0 * rng.random() - 1.0)
@@ -51,21 +56,12 @@ def run_trajectories(
         done = 0
         for _ in range(steps):
             new_value = leapfrog(
-                posterior,
-                centre_factor,
-                proposal,
-                momentum,
-                proposal_gradient,
-                inverse_mass,
-                dense_mass,
-                step_size,
-                velocity,
-                work,
+                hamiltonian, proposal, momentum, proposal_gradient, step_size, velocity, work
             )
             done += 1
             if not new_value > -np.inf:
                 break
-        kinetic = to_velocity(momentum, inverse_mass, dense_mass, velocity)
+        kinetic = _to_velocity(hamiltonian, momentum, velocity)
         change = energy - (kinetic - new_value)
         divergent = not change > -_DIVERGENCE
         acceptance = 0.0 if divergent else min(1.0, np.exp(change))
@@ -82,7 +78,7 @@ def run_trajectories(
             weight = count**-0.75
             smoothed = weight * logarithm + (1.0 - weight) * smoothed
             step_size = np.exp(logarithm)
-        sigma_h = sigma_h_of(centre_factor, position, work)
+        sigma_h = sigma_h_of(hamiltonian.centre_factor, position, work)
         for i in range(sigma_h.shape[0]):
             for j in range(i + 1):
                 draws[t, i, j] = sigma_h[i, j]
@@ -95,33 +91,30 @@ def run_trajectories(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def leapfrog(
-    posterior,
-    centre_factor,
-    position,
-    momentum,
-    gradient,
-    inverse_mass,
-    dense_mass,
-    step_size,
-    velocity,
-    work,
-):
+def leapfrog(hamiltonian, position, momentum, gradient, step_size, velocity, work):
     """One step, in place; ``gradient`` belongs to ``position`` before and after. Returns the value."""
     for k in range(position.size):
         momentum[k] += 0.5 * step_size * gradient[k]
-    to_velocity(momentum, inverse_mass, dense_mass, velocity)
+    _to_velocity(hamiltonian, momentum, velocity)
     for k in range(position.size):
         position[k] += step_size * velocity[k]
-    value = unconstrained_value_and_gradient(posterior, centre_factor, position, gradient, work)
+    value = _value_and_gradient(hamiltonian, position, gradient, work)
     for k in range(position.size):
         momentum[k] += 0.5 * step_size * gradient[k]
     return value
 
 
 @njit(cache=True, nogil=True)
-def draw_momentum(rng, inverse_mass, dense_mass, momentum):
+def _value_and_gradient(hamiltonian, position, gradient, work):
+    return unconstrained_value_and_gradient(
+        hamiltonian.posterior, hamiltonian.centre_factor, position, gradient, work
+    )
+
+
+@njit(cache=True, nogil=True)
+def _draw_momentum(rng, hamiltonian, momentum):
     """Draw a momentum from N(0, M) and return its kinetic energy."""
+    inverse_mass, dense_mass = hamiltonian.inverse_mass, hamiltonian.dense_mass
     d = momentum.size
     kinetic = 0.0
     for k in range(d):
@@ -140,8 +133,9 @@ def draw_momentum(rng, inverse_mass, dense_mass, momentum):
 
 
 @njit(cache=True, nogil=True)
-def to_velocity(momentum, inverse_mass, dense_mass, velocity):
+def _to_velocity(hamiltonian, momentum, velocity):
     """Write M^-1 momentum and return the kinetic energy."""
+    inverse_mass, dense_mass = hamiltonian.inverse_mass, hamiltonian.dense_mass
     d = momentum.size
     if dense_mass.size > 0:
         for i in range(d):
@@ -164,7 +158,7 @@ def to_velocity(momentum, inverse_mass, dense_mass, velocity):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def find_step_size(rng, posterior, centre_factor, position, inverse_mass, dense_mass, work):
+def find_step_size(rng, hamiltonian, position, work):
     """Double or halve the step size until one step is accepted about as often as not; take half.
 
     After Hoffman and Gelman (2014), Algorithm 4: a start from which dual averaging converges.
@@ -176,29 +170,16 @@ def find_step_size(rng, posterior, centre_factor, position, inverse_mass, dense_
     gradient = np.empty(d)
     momentum = np.empty(d)
     velocity = np.empty(d)
-    value = unconstrained_value_and_gradient(
-        posterior, centre_factor, position, start_gradient, work
-    )
-    energy = draw_momentum(rng, inverse_mass, dense_mass, start_momentum) - value
+    value = _value_and_gradient(hamiltonian, position, start_gradient, work)
+    energy = _draw_momentum(rng, hamiltonian, start_momentum) - value
     step_size = 0.5
     direction = 0
     for _ in range(60):
         proposal[:] = position
         gradient[:] = start_gradient
         momentum[:] = start_momentum
-        new_value = leapfrog(
-            posterior,
-            centre_factor,
-            proposal,
-            momentum,
-            gradient,
-            inverse_mass,
-            dense_mass,
-            step_size,
-            velocity,
-            work,
-        )
-        change = energy - to_velocity(momentum, inverse_mass, dense_mass, velocity) + new_value
+        new_value = leapfrog(hamiltonian, proposal, momentum, gradient, step_size, velocity, work)
+        change = energy - _to_velocity(hamiltonian, momentum, velocity) + new_value
         now = 1 if change > np.log(0.5) else -1
         if direction == 0:
             direction = now
