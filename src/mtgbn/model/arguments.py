@@ -1,7 +1,5 @@
 """Checks of the plain arrays that the public functions of mtgbn.model take."""
 
-from numbers import Real
-
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky
 
@@ -25,16 +23,21 @@ _SYMMETRY_TOLERANCE = 1e-8
 
 def check_delta(nu0: float, p: int) -> float:
     """Return delta = nu0 - p + 1 of a valid nu0."""
-    if not (isinstance(nu0, Real) and np.isfinite(nu0) and nu0 - p + 1 > _SMALLEST_DEGREE):
+    if not (_is_number(nu0) and nu0 - p + 1 > _SMALLEST_DEGREE):
         raise InputError(f"nu0 must be a number above p - 1 = {p - 1}; got {nu0!r}")
     return float(nu0) - p + 1
 
 
 def check_degree(d: float) -> float:
     """Return a valid d of a normaliser."""
-    if not (isinstance(d, Real) and np.isfinite(d) and d > _SMALLEST_DEGREE):
+    if not (_is_number(d) and d > _SMALLEST_DEGREE):
         raise InputError(f"d must be a positive number; got {d!r}")
     return float(d)
+
+
+def _is_number(value) -> bool:
+    array = np.asarray(value)
+    return array.ndim == 0 and array.dtype.kind in "iuf" and bool(np.isfinite(array))
 
 
 def check_positive_definite(matrix, name: str, p: int | None = None) -> np.ndarray:
