@@ -24,8 +24,8 @@ from mtgbn.sampling.trajectories import Hamiltonian, find_step_size, run_traject
 
 __all__ = ["HMCInfo", "HMCSettings", "HMCState", "initial_state", "run_chain"]
 
-# Warm-up: after each window but the last the coordinates are centred at the window's mean and the
-# masses set to its precisions; the step size starts anew in every window.
+# Warm-up: after the second and the third window the coordinates are centred at the window's mean and
+# the masses set to its precisions; the step size is adapted anew in every window.
 _WINDOWS = (0.1, 0.2, 0.35, 0.35)
 
 # A shorter window teaches nothing.
