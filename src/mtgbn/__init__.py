@@ -8,10 +8,10 @@ import importlib
 __version__ = "0.1.0.dev0"
 
 # Loaded on first use, so that `import mtgbn` does not pay for numba and scipy.
-_SUBPACKAGES = ("errors", "graphs", "model", "sampling", "simulate", "tasks")
+_SUBPACKAGES = ("errors", "graphs", "model", "sampling", "search", "simulate", "tasks")
 _NAMES = {"Tasks": "mtgbn.tasks"}
 
-__all__ = ["Tasks", "__version__", "errors", "graphs", "model", "sampling", "simulate", "tasks"]
+__all__ = ["Tasks", "__version__", *_SUBPACKAGES]
 
 
 def __getattr__(name):

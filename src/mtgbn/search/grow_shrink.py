@@ -1,0 +1,168 @@
+"""Grow-shrink trees: the parents of a node among its predecessors, remembered (Andrews et al. 2023).
+
+For every node a tree of parent sets: at the root none, below it each set that growing has passed
+through. A tree node knows all variables that would improve it, best first, so that growing from any
+set of predecessors is a walk down the tree; only new tree nodes cost a score. Where a walk ends,
+shrinking is remembered too.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from mtgbn.search.local_scores import LocalScores, local_score, score_additions
+
+__all__ = ["FULL", "Forest", "enlarge", "grow_shrink", "plant"]
+
+# What `grow_shrink` returns when the forest has no room: a score that no family has.
+FULL = np.inf
+
+# An improvement must exceed rounding, or ties would send searches in circles.
+_IMPROVEMENT = 1e-9
+
+
+class Forest(NamedTuple):
+    """One tree per node, in flat arrays.
+
+    Attributes
+    ----------
+    used : array (2,)
+        Tree nodes and candidates in use.
+    first, count : array (capacity,)
+        Where a tree node's candidates start, and how many there are; -1 before it was looked at.
+    grown, shrunk : array (capacity,)
+        Score of the parent set, and after shrinking; NaN before it was computed.
+    parents : array (capacity, words)
+        The parents after shrinking, as bits.
+    candidates, children : array (room,)
+        Variables that improve a tree node, best first, and the tree nodes they lead to (-1: new).
+    gains : array (room,)
+        Scores with the candidate added.
+    """
+
+    used: np.ndarray
+    first: np.ndarray
+    count: np.ndarray
+    grown: np.ndarray
+    shrunk: np.ndarray
+    parents: np.ndarray
+    candidates: np.ndarray
+    children: np.ndarray
+    gains: np.ndarray
+
+
+def plant(p: int, capacity: int | None = None) -> Forest:
+    """Make a forest with nothing but roots; tree node k is the root of variable k."""
+    capacity = max(capacity or 64 * p, p + 1)
+    room = 8 * capacity + p
+    forest = Forest(
+        np.array([p, 0], dtype=np.int64),
+        np.full(capacity, -1, dtype=np.int64),
+        np.full(capacity, -1, dtype=np.int64),
+        np.full(capacity, np.nan),
+        np.full(capacity, np.nan),
+        np.zeros((capacity, (p + 63) // 64), dtype=np.uint64),
+        np.empty(room, dtype=np.int32),
+        np.empty(room, dtype=np.int32),
+        np.empty(room),
+    )
+    return forest
+
+
+def enlarge(forest: Forest, p: int) -> Forest:
+    """Return a forest with twice the room and the same trees."""
+    larger = plant(p, 2 * len(forest.first))
+    for old, new in zip(forest, larger, strict=True):
+        new[: len(old)] = old
+    return larger
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def grow_shrink(scores: LocalScores, forest: Forest, node, allowed, max_parents, parents, work):
+    """Best score found for ``node`` with parents among ``allowed``; `FULL` if the forest is.
+
+    ``parents`` is scratch for the walk; the parents found are the bits of ``forest.parents`` at the
+    tree node that is returned second.
+    """
+    place = node
+    n_parents = 0
+    while True:
+        if forest.count[place] < 0 and not _look(
+            scores, forest, node, place, parents, n_parents, max_parents, work
+        ):
+            return FULL, place
+        if n_parents == max_parents:
+            break
+        step = -1
+        for c in range(forest.first[place], forest.first[place] + forest.count[place]):
+            if allowed[forest.candidates[c]]:
+                step = c
+                break
+        if step < 0:
+            break
+        if forest.children[step] < 0:
+            child = forest.used[0]
+            if child == forest.first.size:
+                return FULL, place
+            forest.used[0] += 1
+            forest.grown[child] = forest.gains[step]
+            forest.children[step] = child
+        parents[n_parents] = forest.candidates[step]
+        n_parents += 1
+        place = forest.children[step]
+    if np.isnan(forest.shrunk[place]):
+        _shrink(scores, forest, node, place, parents, n_parents, work)
+    return forest.shrunk[place], place
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _look(scores, forest, node, place, parents, n_parents, max_parents, work):
+    """Find the variables that improve a tree node; False if there is no room for them."""
+    p = scores.matrices.shape[0]
+    if forest.used[1] + p > forest.candidates.size:
+        return False
+    others = np.ones(p, dtype=np.bool_)
+    others[node] = False
+    for r in range(n_parents):
+        others[parents[r]] = False
+    additions = np.empty(p)
+    if n_parents == max_parents:
+        others[:] = False
+    base = score_additions(scores, node, parents, n_parents, others, additions, work)
+    forest.grown[place] = base
+    start = forest.used[1]
+    count = 0
+    for a in np.argsort(-additions, kind="mergesort"):
+        if not additions[a] > base + _IMPROVEMENT:
+            break
+        forest.candidates[start + count] = a
+        forest.children[start + count] = -1
+        forest.gains[start + count] = additions[a]
+        count += 1
+    forest.first[place] = start
+    forest.count[place] = count
+    forest.used[1] += count
+    return True
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _shrink(scores, forest, node, place, parents, n_parents, work):
+    """Drop parents, the most useless first, while that improves the score."""
+    kept = parents[:n_parents].copy()
+    fewer = np.empty(n_parents, dtype=parents.dtype)
+    best = forest.grown[place]
+    while kept.size > 0:
+        drop = -1
+        for r in range(kept.size):
+            for t in range(kept.size - 1):
+                fewer[t] = kept[t] if t < r else kept[t + 1]
+            value = local_score(scores, node, fewer, kept.size - 1, work)
+            if value > best + _IMPROVEMENT:
+                best, drop = value, r
+        if drop < 0:
+            break
+        kept = np.concatenate((kept[:drop], kept[drop + 1 :]))
+    forest.shrunk[place] = best
+    for parent in kept:
+        forest.parents[place, parent // 64] |= np.uint64(1) << np.uint64(parent % 64)

@@ -1,0 +1,226 @@
+"""Local scores of one task, averaged over draws of sigma_h (docs/model.md, section 10).
+
+The score of node k with parents P is a mean over draws of logarithms of two quantities at sigma_h + T
+and at sigma_h: the residual scale of k given P, and the determinant of P. Both are products of
+conditional variances, so that all families with one parent more share one factorisation.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from scipy.special import gammaln
+
+from mtgbn.errors import InputError
+from mtgbn.model import StructurePrior
+from mtgbn.model.arguments import check_delta, check_positive_definite, check_scatters
+
+__all__ = ["LocalScores", "gather_scores", "local_score", "score_additions", "scores_workspace"]
+
+# Logarithms are taken of products over draws while these stay in this range.
+_SMALLEST_PRODUCT, _LARGEST_PRODUCT = 1e-150, 1e150
+
+
+class LocalScores(NamedTuple):
+    """All that is needed to score any family of one task.
+
+    Attributes
+    ----------
+    matrices : array (p, p, lanes)
+        sigma_h + T of all draws and, under ``uniform``, sigma_h of all draws; draws are contiguous.
+    n_draws : int
+        The first this many lanes belong to sigma_h + T.
+    degrees : array (2,)
+        delta + n and delta.
+    constants : array (p,)
+        The part of the score that depends on the number of parents only.
+    edge_bonus : array (p, p)
+        Added for every edge: the log odds of the edge prior, and what the structure prior says of
+        single edges. Symmetric, so that Markov equivalent graphs stay equal.
+    """
+
+    matrices: np.ndarray
+    n_draws: int
+    degrees: np.ndarray
+    constants: np.ndarray
+    edge_bonus: np.ndarray
+
+
+def gather_scores(
+    scatter,
+    n: float,
+    sigma_h_draws,
+    nu0: float,
+    structure_prior: StructurePrior = "uniform",
+    log_edge_odds=0.0,
+) -> LocalScores:
+    """Prepare the local scores of one task.
+
+    Summed over the families of a DAG they give the mean over the draws of the log marginal likelihood
+    plus the log structure prior, up to a constant that is the same for all DAGs, plus the edge prior.
+
+    Parameters
+    ----------
+    scatter : array (p, p)
+    n : float
+    sigma_h_draws : array (N, p, p) or (p, p)
+    nu0 : float
+    structure_prior : {"uniform", "restricted", "scale_free"}
+    log_edge_odds : float or symmetric array (p, p)
+        Log prior odds of each (undirected) edge.
+    """
+    if structure_prior not in ("uniform", "restricted", "scale_free"):
+        raise InputError(
+            "a local score needs a structure prior that is a sum over families: 'uniform', "
+            f"'restricted' or 'scale_free'; got {structure_prior!r}"
+        )
+    draws = np.asarray(sigma_h_draws, dtype=float)
+    draws = draws[None] if draws.ndim == 2 else draws
+    draws = np.array([check_positive_definite(draw, "a draw of sigma_h") for draw in draws])
+    p = draws.shape[-1]
+    delta = check_delta(nu0, p)
+    (scatter,), (n,) = check_scatters([scatter], [n], p)
+    odds = np.broadcast_to(np.asarray(log_edge_odds, dtype=float), (p, p))
+    if not np.array_equal(odds, odds.T):
+        raise InputError("log_edge_odds must be symmetric: it is a prior on undirected edges")
+    sizes = np.arange(p)
+    constants = gammaln((delta + n + sizes) / 2) - n / 2 * np.log(np.pi)
+    if structure_prior == "restricted":
+        constants += (delta + sizes) / 2 * np.log(2) + sizes / 2 * np.log(2 * np.pi)
+    else:
+        constants -= gammaln((delta + sizes) / 2)
+    bonus = odds.copy()
+    if structure_prior == "scale_free":
+        logarithms = np.log(np.einsum("tii->ti", draws)).mean(axis=0)
+        bonus += (logarithms[:, None] + logarithms) / 2
+    lanes = [draws + scatter, draws] if structure_prior == "uniform" else [draws + scatter]
+    matrices = np.ascontiguousarray(np.concatenate(lanes).transpose(1, 2, 0))
+    return LocalScores(matrices, len(draws), np.array([delta + n, delta]), constants, bonus)
+
+
+def scores_workspace(scores: LocalScores, max_parents: int) -> tuple[np.ndarray, ...]:
+    """Scratch arrays of the functions below, for families with up to ``max_parents`` parents."""
+    p, _, lanes = scores.matrices.shape
+    return np.empty((max_parents + 1, p, lanes)), np.empty((p, lanes)), np.empty(lanes)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def score_additions(scores, node, parents, n_parents, allowed, out, work):
+    """Score node with its parents, and write the score with each allowed variable added.
+
+    Returns the score of the family itself, minus infinity where a matrix is numerically singular.
+    ``allowed`` marks the candidates; the others get minus infinity.
+    """
+    rows, variances, residual = work
+    p, _, lanes = scores.matrices.shape
+    _condition(scores, node, parents, n_parents, allowed, rows, variances)
+    determinant = np.zeros(2)
+    for r in range(n_parents):
+        for half in range(2):
+            determinant[half] += _mean_log(scores, variances[parents[r]], half)
+    bonus = 0.0
+    for r in range(n_parents):
+        bonus += scores.edge_bonus[parents[r], node]
+    base = _family(scores, n_parents, bonus, determinant, variances[node], 0.0, 0.0)
+    for a in range(p):
+        out[a] = -np.inf
+        if not allowed[a]:
+            continue
+        variance, left, right = variances[a], scores.matrices[node, a], variances[node]
+        for lane in range(lanes):
+            residual[lane] = left[lane]
+        for r in range(n_parents):
+            ours, theirs = rows[r, node], rows[r, a]
+            for lane in range(lanes):
+                residual[lane] -= ours[lane] * theirs[lane]
+        for lane in range(lanes):
+            residual[lane] = right[lane] - residual[lane] * residual[lane] / variance[lane]
+        out[a] = _family(
+            scores,
+            n_parents + 1,
+            bonus + scores.edge_bonus[a, node],
+            determinant,
+            residual,
+            _mean_log(scores, variance, 0),
+            _mean_log(scores, variance, 1),
+        )
+    return base
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def local_score(scores, node, parents, n_parents, work):
+    """Score of one family."""
+    rows, variances, _ = work
+    nobody = np.zeros(scores.matrices.shape[0], dtype=np.bool_)
+    _condition(scores, node, parents, n_parents, nobody, rows, variances)
+    determinant = np.zeros(2)
+    bonus = 0.0
+    for r in range(n_parents):
+        bonus += scores.edge_bonus[parents[r], node]
+        for half in range(2):
+            determinant[half] += _mean_log(scores, variances[parents[r]], half)
+    return _family(scores, n_parents, bonus, determinant, variances[node], 0.0, 0.0)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _condition(scores, node, parents, n_parents, allowed, rows, variances):
+    """Conditional variances of the node and the candidates given the parents, all draws at once.
+
+    ``rows[r, a]`` is the covariance of a with parent r given the parents before it, over that
+    parent's conditional standard deviation; a parent's own variance is given the parents before it.
+    """
+    p, _, lanes = scores.matrices.shape
+    wanted = allowed.copy()
+    wanted[node] = True
+    for r in range(n_parents):
+        wanted[parents[r]] = True
+    for a in range(p):
+        if wanted[a]:
+            for lane in range(lanes):
+                variances[a, lane] = scores.matrices[a, a, lane]
+    for r in range(n_parents):
+        parent = parents[r]
+        wanted[parent] = False
+        pivot = variances[parent]
+        for a in range(p):
+            if not wanted[a]:
+                continue
+            row, covariance, variance = rows[r, a], scores.matrices[parent, a], variances[a]
+            for lane in range(lanes):
+                row[lane] = covariance[lane]
+            for t in range(r):
+                ours, theirs = rows[t, parent], rows[t, a]
+                for lane in range(lanes):
+                    row[lane] -= ours[lane] * theirs[lane]
+            for lane in range(lanes):
+                row[lane] /= np.sqrt(pivot[lane])
+                variance[lane] -= row[lane] * row[lane]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _mean_log(scores, values, half):
+    """Mean over the draws of the logarithms at sigma_h + T (half 0) or at sigma_h (half 1)."""
+    n = scores.n_draws
+    if half * n >= values.size:
+        return 0.0
+    total, product = 0.0, 1.0
+    for lane in range(half * n, (half + 1) * n):
+        value = values[lane]
+        if not value > 0.0:
+            return np.nan
+        if not (_SMALLEST_PRODUCT < product < _LARGEST_PRODUCT):
+            total += np.log(product)
+            product = 1.0
+        product *= value
+    return (total + np.log(product)) / n
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _family(scores, n_parents, bonus, determinant, residual, extra, extra_at_sigma_h):
+    """Assemble the score; ``determinant`` and the extras add up to the mean of ln|M_PP|."""
+    value = scores.constants[n_parents] + bonus
+    value -= (scores.degrees[0] + n_parents) / 2.0 * _mean_log(scores, residual, 0)
+    value -= (determinant[0] + extra) / 2.0
+    value += (scores.degrees[1] + n_parents) / 2.0 * _mean_log(scores, residual, 1)
+    value += (determinant[1] + extra_at_sigma_h) / 2.0
+    return value if np.isfinite(value) else -np.inf

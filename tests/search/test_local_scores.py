@@ -1,0 +1,118 @@
+"""Local scores against the public densities, which know nothing of increments."""
+
+import numpy as np
+import pytest
+
+from mtgbn.errors import InputError
+from mtgbn.model import log_marginal_likelihood, log_structure_prior
+from mtgbn.search.local_scores import (
+    gather_scores,
+    local_score,
+    score_additions,
+    scores_workspace,
+)
+
+PRIORS = ("uniform", "restricted", "scale_free")
+
+
+def random_problem(seed, p, n_draws, n=20):
+    rng = np.random.default_rng(seed)
+    rows = rng.standard_normal((n, p)) @ rng.standard_normal((p, p))
+    roots = rng.standard_normal((n_draws, p, 2 * p))
+    return rows.T @ rows, n - 1.0, roots @ roots.transpose(0, 2, 1)
+
+
+def random_dag(rng, p):
+    order = rng.permutation(p)
+    return np.triu(rng.random((p, p)) < 0.5, 1)[np.ix_(order, order)]
+
+
+def graph_score(scores, adjacency):
+    p = len(adjacency)
+    work = scores_workspace(scores, p)
+    return sum(
+        local_score(scores, k, np.flatnonzero(adjacency[:, k]), adjacency[:, k].sum(), work)
+        for k in range(p)
+    )
+
+
+@pytest.mark.parametrize("prior", PRIORS)
+@pytest.mark.parametrize("n_draws", [1, 7])
+@pytest.mark.parametrize("p", [2, 5, 9])
+def test_sums_are_the_mean_density_up_to_a_constant(prior, n_draws, p):
+    scatter, n, draws = random_problem(p, p, n_draws)
+    nu0 = p + 1.5
+    odds = np.random.default_rng(0).standard_normal((p, p))
+    odds = odds + odds.T
+    scores = gather_scores(scatter, n, draws, nu0, prior, odds)
+    rng = np.random.default_rng(1)
+    differences = []
+    for _ in range(6):
+        adjacency = random_dag(rng, p)
+        expected = np.mean(
+            [
+                log_marginal_likelihood(scatter, n, adjacency, sigma_h, nu0)
+                + log_structure_prior(adjacency, sigma_h, nu0, prior)
+                for sigma_h in draws
+            ]
+        )
+        expected += odds[adjacency].sum()
+        differences.append(graph_score(scores, adjacency) - expected)
+    np.testing.assert_allclose(differences, differences[0], atol=1e-8)
+    if prior == "uniform":
+        np.testing.assert_allclose(differences, 0, atol=1e-8)
+
+
+@pytest.mark.parametrize("prior", PRIORS)
+def test_additions_are_the_scores_of_larger_families(prior):
+    p = 8
+    scatter, n, draws = random_problem(3, p, 5)
+    scores = gather_scores(scatter, n, draws, p + 3.0, prior, -1.0)
+    work = scores_workspace(scores, p)
+    out = np.empty(p)
+    for node, parents in ((0, []), (3, [1]), (5, [7, 0, 2]), (2, [0, 1, 3, 4, 5, 6])):
+        parents = np.array(parents, dtype=np.int64)
+        allowed = np.ones(p, dtype=bool)
+        allowed[[node, *parents]] = False
+        allowed[6] = False
+        base = score_additions(scores, node, parents, len(parents), allowed, out, work)
+        assert base == pytest.approx(
+            local_score(scores, node, parents, len(parents), work), abs=1e-10
+        )
+        for a in range(p):
+            if not allowed[a]:
+                assert out[a] == -np.inf
+                continue
+            larger = np.array([*parents, a])
+            expected = local_score(scores, node, larger, len(larger), work)
+            assert out[a] == pytest.approx(expected, abs=1e-9)
+
+
+def test_many_draws_of_extreme_scale_do_not_overflow():
+    p = 3
+    scatter, n, draws = random_problem(0, p, 1)
+    units = np.diag([1e60, 1e-60, 1.0])
+    plain = gather_scores(scatter, n, np.repeat(draws, 40, axis=0), p + 2.0)
+    scaled = gather_scores(
+        units @ scatter @ units, n, np.repeat(units @ draws @ units, 40, axis=0), p + 2.0
+    )
+    graphs = [np.zeros((p, p), dtype=bool), np.triu(np.ones((p, p), dtype=bool), 1)]
+    gains = [graph_score(s, graphs[1]) - graph_score(s, graphs[0]) for s in (plain, scaled)]
+    assert gains[0] == pytest.approx(gains[1], abs=1e-8)
+
+
+def test_singular_families_score_minus_infinity():
+    scatter, n, draws = random_problem(0, 3, 2)
+    scores = gather_scores(scatter, n, draws, 5.0)
+    scores.matrices[1] = scores.matrices[0]
+    scores.matrices[:, 1] = scores.matrices[:, 0]
+    work = scores_workspace(scores, 3)
+    assert local_score(scores, 2, np.array([0, 1]), 2, work) == -np.inf
+
+
+def test_bad_arguments():
+    scatter, n, draws = random_problem(0, 3, 2)
+    with pytest.raises(InputError, match="sum over families"):
+        gather_scores(scatter, n, draws, 5.0, "decomposable")
+    with pytest.raises(InputError, match="symmetric"):
+        gather_scores(scatter, n, draws, 5.0, log_edge_odds=np.triu(np.ones((3, 3))))
