@@ -134,12 +134,12 @@ def _worst_growing_direction_at(pairs, full_coefficient, p, chosen):
 
 
 @pytest.mark.parametrize("prior", PRIORS)
-def test_greedy_search_for_the_worst_direction(prior):
-    """Against all sets of variables: it never overstates, and its verdict is nearly always right."""
-    p = 5
+def test_search_for_the_worst_direction(prior):
+    """Against all sets of variables: it never overstates, and its verdict is right."""
     wrong = 0
-    for seed in range(150):
-        adjacencies, scatters, ns = random_problem(seed, m=2, p=p, n=1 + seed % 12)
+    for seed in range(300):
+        p = 4 + seed % 4
+        adjacencies, scatters, ns = random_problem(seed, m=1 + seed % 3, p=p, n=1 + seed % 11)
         posterior = build_posterior(adjacencies, scatters, ns, p + 2.0, prior)
         pairs = list(_pairs(posterior))
         best, chosen = _worst_growing_direction(pairs, posterior.full_coefficient, p)
@@ -154,12 +154,15 @@ def test_greedy_search_for_the_worst_direction(prior):
         assert best <= worst + 1e-9
         growth = _exponents_of_growing_variables(pairs, posterior.full_coefficient, p).max()
         wrong += (max(best, growth) >= 0) != (max(worst, growth) >= 0)
-    assert wrong <= 3
+    assert wrong == 0
 
 
 def test_messages_name_the_culprit_and_the_remedy():
     graph = np.zeros((1, 3, 3), dtype=bool)
-    with pytest.raises(ImproperPosteriorError, match=r"scale of variable a .* Add tasks or rows"):
+    with pytest.raises(
+        ImproperPosteriorError,
+        match=r"scale of variable a .* Add tasks or rows, or leave out variables\.$",
+    ):
         check_proper(build_posterior(graph, np.eye(3)[None], [3.0], 6.0), ["a", "b", "c"])
     complete = complete_dag(3)[None]
     with pytest.raises(ImproperPosteriorError, match=r"all variables can grow .* 2 p = 6"):
@@ -176,7 +179,9 @@ def test_restricted_needs_edges_or_rows():
     edges = graph.sum()
     assert m * (p * n / 2 - p * (p - 1) / 2 + edges) > p * (p + 1) / 2
     posterior = build_posterior(adjacencies, scatters, np.full(m, n), p + 3.0, "restricted")
-    with pytest.raises(ImproperPosteriorError, match="scale of variable 5"):
+    with pytest.raises(
+        ImproperPosteriorError, match=r"scale of variable 5 .*='uniform' asks for less"
+    ):
         check_proper(posterior)
     uniform = build_posterior(adjacencies, scatters, np.full(m, n), p + 3.0, "uniform")
     check_proper(uniform)

@@ -23,13 +23,21 @@ from mtgbn.graphs.convert import (
     to_graphml,
     to_networkx,
 )
-from mtgbn.graphs.dags import is_dag, moral_graph, skeleton, topological_order, v_structures
+from mtgbn.graphs.dags import (
+    find_cycle,
+    is_dag,
+    moral_graph,
+    skeleton,
+    topological_order,
+    v_structures,
+)
 from mtgbn.graphs.equivalence import consistent_extension, cpdag
 
 __all__ = [
     "JunctionTree",
     "consistent_extension",
     "cpdag",
+    "find_cycle",
     "from_dot",
     "from_edge_list",
     "from_graphml",

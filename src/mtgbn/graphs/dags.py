@@ -14,6 +14,11 @@ def is_dag(adjacency: ArrayLike) -> bool:
     return not directed_cycle(as_adjacency(adjacency))
 
 
+def find_cycle(adjacency: ArrayLike) -> list[int]:
+    """Nodes of one directed cycle, in the direction of its edges; empty if there is none."""
+    return directed_cycle(as_adjacency(adjacency))
+
+
 def topological_order(adjacency: ArrayLike) -> list[int]:
     """Order the nodes of a DAG such that parents come first.
 

@@ -1,8 +1,8 @@
 """Unconstrained coordinates of sigma_h (docs/model.md, section 5).
 
-sigma_h = L0 A A' L0' with L0 the Cholesky factor of a centre and A lower triangular; the vector x
-holds the lower triangle of A row by row, with logarithms on the diagonal. With the identity as the
-centre these are the paper's coordinates; with a good guess of sigma_h as the centre A stays near the
+sigma_h = L0 Z Z' L0' with L0 the Cholesky factor of a centre and Z lower triangular; the vector x
+holds the lower triangle of Z row by row, with logarithms on the diagonal. With the identity as the
+centre these are the paper's coordinates; with a good guess of sigma_h as the centre Z stays near the
 identity and all coordinates have about the same scale.
 """
 
@@ -101,7 +101,7 @@ def unconstrained_value_and_gradient(posterior, centre_factor, x, gradient, work
     value = posterior.constant + log_determinants(
         posterior.terms, sigma_h.ravel(), derivative.ravel(), small
     )
-    # d value = tr(G d sigma_h), so dL = 2 tril(G L) and dA = tril(L0' dL).
+    # d value = tr(G d sigma_h), so dL = 2 tril(G L) and dZ = tril(L0' dL).
     _multiply_symmetric(derivative, transposed, sigma_h)
     _multiply_transposed(centre_factor, sigma_h, derivative)
     index = 0
@@ -141,7 +141,7 @@ def coordinates_of(matrices, centre_factor):
                 for k in range(j):
                     entry -= factor[i, k] * factor[j, k]
                 factor[i, j] = np.sqrt(entry) if i == j else entry / factor[j, j]
-        # A = L0^-1 L, in place: row i needs the rows above it
+        # Z = L0^-1 L, in place: row i needs the rows above it
         index = 0
         for i in range(p):
             for j in range(i + 1):
@@ -159,7 +159,7 @@ def coordinates_of(matrices, centre_factor):
 
 @njit(cache=True, nogil=True)
 def _unpack_transposed(x, triangle):
-    """Write A', with its zeros below the diagonal."""
+    """Write Z', with its zeros below the diagonal."""
     index = 0
     for i in range(triangle.shape[0]):
         for j in range(i):
@@ -186,7 +186,7 @@ def _inner_products(a, b, c, d, first, last):
 
 @njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"})
 def _multiply_triangles(left, right, product, transposed):
-    """Write L0 A and its transpose for lower triangular L0 and A, the latter given as A'."""
+    """Write L0 Z and its transpose for lower triangular L0 and Z, the latter given as Z'."""
     p = left.shape[0]
     for i in range(0, p, 2):
         below = min(i + 1, p - 1)  # an odd last row is done twice

@@ -35,7 +35,7 @@ class Diagnostics(NamedTuple):
     problems: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Draws:
     """Draws of sigma_h from one or more chains.
 
@@ -119,8 +119,8 @@ class Draws:
             problems.append("with one chain R-hat cannot tell whether it has mixed; run several")
         elif np.nanmax(rhat, initial=0.0) > _RHAT_LIMIT:
             problems.append(
-                f"R-hat reaches {np.nanmax(rhat):.3f} (at {self._element(np.nanargmax(rhat))}): the "
-                "chains have not mixed; raise n_warmup or n_draws"
+                f"R-hat reaches {np.nanmax(rhat):.3f} (at {self._element(np.nanargmax(rhat))}), above "
+                f"{_RHAT_LIMIT}: the chains may not have mixed; raise n_warmup or n_draws"
             )
         if np.nanmin(ess, initial=np.inf) < _ESS_PER_CHAIN * n_chains:
             problems.append(

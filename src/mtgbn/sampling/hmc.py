@@ -142,7 +142,7 @@ def initial_state(
     state = HMCState(sigma_h, position, variances, 0.0, True)
     if whiten:
         return state
-    # The same in the paper's coordinates: l_ij = sum_k (L0)_ik a_kj, with a_jj of half the variance.
+    # The same in the paper's coordinates: l_ij = sum_k (L0)_ik z_kj, with z_jj of half the variance.
     squares = centre_factor**2
     below = np.array(
         [squares[i, j] / 2 + squares[i, j + 1 :].sum() for i, j in zip(rows, columns, strict=True)]

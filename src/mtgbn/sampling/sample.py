@@ -11,6 +11,7 @@ from mtgbn.model import StructurePrior, build_posterior, check_proper, unstructu
 from mtgbn.model.arguments import check_positive_definite
 from mtgbn.sampling import gibbs, hmc
 from mtgbn.sampling.draws import Draws
+from mtgbn.sampling.labelled_graphs import stack_graphs
 from mtgbn.tasks import Tasks
 
 __all__ = ["sample_sigma_h"]
@@ -39,8 +40,9 @@ def sample_sigma_h(
     ----------
     tasks : Tasks
         Or anything that `Tasks.from_any` takes.
-    adjacencies : array (m, p, p)
-        One DAG per task; ``adjacencies[t, i, j]`` means i -> j in task t.
+    adjacencies : array (m, p, p), list or dict by task name
+        One DAG per task; ``adjacencies[t, i, j]`` means i -> j in task t. Data frames with the
+        variables as index and columns and networkx graphs are matched by name.
     nu0 : float
         Degrees of freedom of the inverse Wishart prior, above p - 1.
     structure_prior : {"uniform", "restricted", "scale_free", "decomposable"}
@@ -49,7 +51,8 @@ def sample_sigma_h(
     n_draws : int
         Draws kept per chain.
     n_warmup : int, optional
-        Draws made before, for adaptation, per chain. Default: 300, or 50 after a warm start.
+        Draws made before, for adaptation, per chain. Default: 300, or 50 after a warm start. Below
+        about 100 only the step size is adapted.
     n_chains : int
     random_state : int, numpy.random.SeedSequence or numpy.random.Generator, optional
         Decides the draws completely, whatever the number of jobs.
@@ -89,6 +92,7 @@ def sample_sigma_h(
         n_warmup = 300 if warm_start is None else 50
     _check_counts(n_warmup=(n_warmup, 0))
 
+    adjacencies = stack_graphs(adjacencies, tasks)
     posterior = build_posterior(
         adjacencies, tasks.scatters, tasks.ns, nu0, structure_prior, checked=True
     )
