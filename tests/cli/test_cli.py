@@ -159,3 +159,19 @@ def test_as_a_program(tmp_path):
     assert bad.stdout == ""
     assert bad.stderr.startswith("mtgbn: ")
     assert "Traceback" not in bad.stderr
+
+
+def test_describe_notes_what_is_perhaps_not_meant(tmp_path):
+    rng = np.random.default_rng(0)
+    for name, rows in (("a", 4), ("b", 12), ("c", 12)):
+        values = rng.normal(size=(rows, 5)) if name != "c" else values  # noqa: F821
+        table = np.column_stack([np.arange(rows), values])
+        header = "volume," + ",".join(f"r{k}" for k in range(5))
+        np.savetxt(tmp_path / f"{name}.csv", table, delimiter=",", header=header, comments="")
+    result = CliRunner().invoke(cli, ["describe", str(tmp_path)])
+    output = " ".join(result.output.split())
+    assert result.exit_code == 0
+    assert "1 of 3 tasks have fewer degrees of freedom than variables: 'a'" in output
+    assert "'b', 'c' hold the same data" in output
+    assert "'volume' seems to count the rows" in output
+    assert "'r0' seems to count" not in output

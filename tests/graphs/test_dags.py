@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from mtgbn.errors import GraphError
 from mtgbn.graphs import (
     cpdag,
+    find_cycle,
     is_chordal,
     is_dag,
     moral_graph,
@@ -163,3 +164,16 @@ def test_the_package_imports_nothing_heavy():
         "sys.exit(', '.join({'networkx', 'pydot', 'numba', 'scipy'} & set(sys.modules)) or 0)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_find_cycle_walks_along_edges_from_the_smallest_node():
+    assert find_cycle(np.triu(np.ones((4, 4)), 1)) == []
+    for seed in range(200):
+        matrix = np.random.default_rng(seed).random((6, 6)) < 0.3
+        np.fill_diagonal(matrix, False)
+        cycle = find_cycle(matrix)
+        assert bool(cycle) != nx.is_directed_acyclic_graph(nx.DiGraph(matrix.astype(int)))
+        if cycle:
+            assert cycle[0] == min(cycle)
+            assert len(set(cycle)) == len(cycle)
+            assert all(matrix[i, j] for i, j in zip(cycle, [*cycle[1:], cycle[0]], strict=True))

@@ -297,3 +297,14 @@ def test_bad_sets_of_scatters():
         Tasks(SCATTER, [5, 5, 5])
     with refuses("fewer than two variables"):
         Tasks([[[1.0]]], [5])
+
+
+def test_the_odd_task_out_gets_the_blame():
+    rng = np.random.default_rng(0)
+    frames = {
+        "participants": pd.DataFrame(rng.normal(size=(5, 2)), columns=["age", "score"]),
+        "sub-1": pd.DataFrame(rng.normal(size=(5, 2)), columns=["left", "right"]),
+        "sub-2": pd.DataFrame(rng.normal(size=(5, 2)), columns=["right", "left"]),
+    }
+    with pytest.raises(InputError, match="task 'participants' lacks"):
+        Tasks.from_frames(frames)

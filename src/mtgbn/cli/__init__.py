@@ -12,7 +12,7 @@ __all__ = ["main"]
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(mtgbn.__version__, prog_name="mtgbn")
 def cli() -> None:
-    """Learn one Gaussian Bayesian network per task from many related, small datasets."""
+    """Gaussian Bayesian networks for many related, small datasets: one per task."""
 
 
 @cli.command()
@@ -31,14 +31,22 @@ def demo(n_tasks: int, n_variables: int, n_rows: int, seed: int) -> None:
 
 @cli.command()
 @click.argument("data", type=click.Path(exists=True, file_okay=False))
+@click.option("--pattern", help="Files to read, such as 'sub-*/*_timeseries.tsv'.")
 @click.option(
     "--standardise", is_flag=True, help="Scale every variable of every task to variance 1."
 )
-def describe(data: str, standardise: bool) -> None:
+@click.option(
+    "--effective-samples", type=float, help="Independent samples that each task's rows are worth."
+)
+def describe(
+    data: str, pattern: str | None, standardise: bool, effective_samples: float | None
+) -> None:
     """Read a folder with one CSV or TSV file per task, check it, and say what is in it."""
     from mtgbn.cli.describe import run_describe
 
-    run_describe(data, standardise)
+    run_describe(
+        data, pattern, {"standardise": standardise, "effective_samples": effective_samples}
+    )
 
 
 def main() -> None:

@@ -15,8 +15,10 @@ def is_dag(adjacency: ArrayLike) -> bool:
 
 
 def find_cycle(adjacency: ArrayLike) -> list[int]:
-    """Nodes of one directed cycle, in the direction of its edges; empty if there is none."""
-    return directed_cycle(as_adjacency(adjacency))
+    """Nodes of one directed cycle, along its edges from the smallest; empty if there is none."""
+    cycle = directed_cycle(as_adjacency(adjacency))
+    start = cycle.index(min(cycle)) if cycle else 0
+    return cycle[start:] + cycle[:start]
 
 
 def topological_order(adjacency: ArrayLike) -> list[int]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from mtgbn.errors import GraphError, InputError
-from mtgbn.graphs import find_cycle, from_networkx, topological_order
+from mtgbn.graphs import find_cycle, from_networkx
 from mtgbn.tasks import Tasks
 
 __all__ = ["stack_graphs"]
@@ -58,14 +58,12 @@ def _adjacency(graph, variables: tuple[str, ...], task: str) -> np.ndarray:
             adjacency = np.asarray(graph)
         if adjacency.shape != (p, p):
             raise InputError(f"its adjacency must have shape ({p}, {p}); got {adjacency.shape}")
-        topological_order(adjacency)
+        cycle = find_cycle(adjacency)
+        if cycle:
+            named = " -> ".join(variables[node] for node in [*cycle, cycle[0]])
+            raise GraphError(f"a DAG is needed, but there is the cycle {named}")
     except (GraphError, InputError) as error:
-        cycle = (
-            find_cycle(adjacency) if isinstance(error, GraphError) and "cycle" in str(error) else []
-        )
-        named = " -> ".join(variables[node] for node in [*cycle, *cycle[:1]])
-        detail = f"a DAG is needed, but there is the cycle {named}" if cycle else str(error)
-        raise type(error)(f"the graph of task {task!r}: {detail}") from None
+        raise type(error)(f"the graph of task {task!r}: {error}") from None
     return adjacency.astype(bool)
 
 

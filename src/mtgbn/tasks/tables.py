@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -155,7 +156,7 @@ def tables_from_long(frame: Any, task: str) -> list[Table]:
 
 
 def align(tables: Sequence[Table]) -> list[Table]:
-    """Give every table the column order of the first; columns are matched by name.
+    """Give every table the column order of the first usual one; columns are matched by name.
 
     Raises
     ------
@@ -165,7 +166,10 @@ def align(tables: Sequence[Table]) -> list[Table]:
     if not tables:
         raise InputError("no tasks: give at least one dataset")
     check_names([table.task for table in tables], "task", origins=[table.file for table in tables])
-    variables = check_variables(tables[0].columns, f"task {tables[0].task!r}: ")
+    # The set of columns that most tasks have is the rule, so that the odd one out gets the blame.
+    usual = Counter(frozenset(table.columns) for table in tables).most_common(1)[0][0]
+    reference = next(table for table in tables if frozenset(table.columns) == usual)
+    variables = check_variables(reference.columns, f"task {reference.task!r}: ")
     aligned = []
     for table in tables:
         if table.columns == variables:
@@ -180,7 +184,7 @@ def align(tables: Sequence[Table]) -> list[Table]:
             parts += [f"has the extra {listed(extra)}"] * bool(extra)
             raise InputError(
                 f"task {table.task!r} {' and '.join(parts)}, compared with the columns of task "
-                f"{tables[0].task!r}; every task must have the same variables"
+                f"{reference.task!r}; every task must have the same variables"
             )
         order = [index[name] for name in variables]
         aligned.append(table._replace(columns=variables, values=table.values[:, order]))
