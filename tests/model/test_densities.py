@@ -524,3 +524,12 @@ def test_all_p3_dags_have_the_naive_normaliser():
         expected = naive.log_normaliser(naive.family_sets(adjacency), 0.3, SIGMA_H)
         assert log_normaliser(adjacency, 0.3, SIGMA_H) == pytest.approx(expected, rel=1e-12)
     assert n_dags == 25
+
+
+@pytest.mark.parametrize(
+    "sigma_h",
+    [np.ma.masked_less(np.eye(3), 0.5), 1j * np.eye(3), [[1, 2], [3]], "text", 1e-310 * np.eye(3)],
+)
+def test_what_is_not_a_matrix_of_real_numbers_is_refused(sigma_h):
+    with pytest.raises(InputError, match="sigma_h"):
+        log_marginal_likelihood(np.eye(3), 5, np.zeros((3, 3)), sigma_h, 4)

@@ -223,3 +223,30 @@ def test_few_rows_are_not_collinearity():
         np.repeat(complete_dag(6)[None], 12, axis=0), scatters, np.full(12, 3.0), 8.0
     )
     check_proper(posterior)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_collapse_in_a_null_space_of_several_dimensions(seed):
+    """Two relations in one family: the one with the fewest variables decides."""
+    rng = np.random.default_rng(seed)
+    p, nu0 = 6, 12.0
+    first, second = rng.standard_normal((2, 6, p))
+    first[:, 4], first[:, 1] = first[:, 2], first[:, 0]
+    second[:, 4], second[:, 5] = second[:, 2], second[:, 3]
+    third = rng.standard_normal((40, p))
+    graphs = np.zeros((3, p, p), dtype=bool)
+    graphs[0, [0, 1, 2], 4] = True
+    graphs[1, [2, 3, 5], 4] = True
+    scatters = [x.T @ x for x in (first, second, third)]
+    ns = [6.0, 6.0, 40.0]
+    v = np.zeros(p)
+    v[[2, 4]] = 1, -1
+    basis = np.eye(p) - np.outer(v, v) / (v @ v)
+
+    def log_mass(t):  # log density plus log volume along the collapse
+        sigma_h = basis @ basis + t * np.outer(v, v)
+        return log_posterior(sigma_h, graphs, scatters, ns, nu0)[0] + (p + 1) / 2 * np.log(t)
+
+    assert log_mass(1e-10) > log_mass(1e-6) > log_mass(1e-2)
+    with pytest.raises(ImproperPosteriorError, match="exactly collinear"):
+        check_proper(build_posterior(graphs, scatters, ns, nu0))

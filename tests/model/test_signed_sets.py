@@ -130,3 +130,11 @@ def test_nested_lists_are_adjacency_matrices():
 def test_what_is_no_structure_is_named(structure, message):
     with pytest.raises(GraphError, match=message):
         signed_sets(structure)
+
+
+@pytest.mark.parametrize("inner_size", [-1, 3, 100_000])
+def test_signed_sets_that_do_not_fit_together_are_refused(inner_size):
+    """Compiled code would read beyond its arrays."""
+    made = signed_sets([(+1, (0, 1))])._replace(inner_sizes=np.array([inner_size]))
+    with pytest.raises(GraphError, match="do not fit together"):
+        log_normaliser(made, 3.0, 5 * np.eye(3))

@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -333,15 +334,19 @@ class TestErrors:
             ({"random_state": -1}, "random_state"),
             ({"random_state": "seed"}, "random_state"),
             ({"stepsize": 0.1}, "unknown settings ['stepsize']"),
-            ({"n_steps": 0}, "n_steps = 0"),
+            ({"n_steps": 0}, "n_steps must be a whole number from 1 to 1e+06; got 0"),
+            ({"n_steps": 1e300}, "got 1e+300"),
+            ({"n_steps": "3"}, "got '3'"),
+            ({"max_steps": np.inf}, "got inf"),
+            ({"warm_start": 5}, "warm_start must be Draws; got int"),
             ({"n_steps": 2.5}, "n_steps"),
-            ({"step_size": 0.0}, "step_size = 0.0"),
-            ({"step_size": np.nan}, "step_size = nan"),
-            ({"step_size": np.inf}, "step_size = inf"),
-            ({"trajectory_length": -1.0}, "trajectory_length = -1.0"),
-            ({"jitter": 1.0}, "jitter = 1.0"),
-            ({"target_acceptance": 1.0}, "target_acceptance = 1.0"),
-            ({"max_steps": 0}, "max_steps = 0"),
+            ({"step_size": 0.0}, "got 0.0"),
+            ({"step_size": np.nan}, "got nan"),
+            ({"step_size": np.inf}, "got inf"),
+            ({"trajectory_length": -1.0}, "got -1.0"),
+            ({"jitter": 1.0}, "got 1.0"),
+            ({"target_acceptance": 1.0}, "got 1.0"),
+            ({"max_steps": 0}, "max_steps must be"),
             ({"mass_matrix": np.ones(3)}, "mass_matrix must have shape (10,) or (10, 10)"),
             ({"mass_matrix": np.zeros(10)}, "mass_matrix must hold positive numbers"),
             ({"mass_matrix": -np.eye(10)}, "mass_matrix must be positive definite"),
@@ -350,13 +355,30 @@ class TestErrors:
             ({"initial": np.eye(3)}, "initial must be a 4 x 4 matrix"),
             ({"initial": -np.eye(4)}, "initial must be positive definite"),
             ({"nu0": 3.0}, "nu0 must be a number above p - 1 = 3"),
-            ({"adjacencies": SIMULATION.adjacencies[:2]}, "adjacencies must have shape (5, 4, 4)"),
+            ({"adjacencies": SIMULATION.adjacencies[:2]}, "there are 2 graphs for 5 tasks"),
         ],
         ids=lambda value: str(value)[:40].replace("\n", " "),
     )
     def test_the_message_names_the_setting(self, options, message):
         with pytest.raises(InputError, match=re.escape(message)):
             sample(**options)
+
+    def test_states_that_were_tampered_with(self):
+        draws = sample(n_draws=2)
+        states = tuple(state._replace(position=state.position[:3]) for state in draws.states)
+        with pytest.raises(InputError, match="states of warm_start do not fit"):
+            sample(warm_start=replace(draws, states=states))
+
+    def test_an_error_in_the_callback_ends_the_run(self):
+        calls = []
+
+        def fail(made):
+            calls.append(made)
+            raise RuntimeError("enough")
+
+        with pytest.raises(RuntimeError, match="enough"):
+            sample(n_draws=5000, progress=fail)
+        assert len(calls) <= 4  # at most once per chain
 
     def test_gibbs_has_no_settings(self):
         with pytest.raises(InputError, match=r"no settings; got \['step_size'\]"):

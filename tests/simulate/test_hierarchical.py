@@ -174,9 +174,9 @@ def test_intervals_cover_sigma_h():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n_tasks": 0}, "n_tasks must be at least 1; got 0"),
-        ({"n_variables": 1}, "n_variables must be at least 2; got 1"),
-        ({"n_rows": 1}, "n_rows must be at least 2; got 1"),
+        ({"n_tasks": 0}, "n_tasks must be a whole number of at least 1; got 0"),
+        ({"n_variables": 1}, "n_variables must be a whole number of at least 2; got 1"),
+        ({"n_rows": 1}, "n_rows must be a whole number of at least 2; got 1"),
         ({"nu0": 5.0}, "nu0 must be a number above p - 1 = 5"),
         ({"edge_probability": 1.5}, "edge_probability"),
         ({"edge_change": -0.1}, "edge_change"),

@@ -191,3 +191,13 @@ def test_folder_order_hidden_files_and_pattern(tmp_path, frames):
     nested.mkdir(parents=True)
     (nested / "s7.dat").write_text("a b\n1 2\n2 1\n2 2\n")
     assert Tasks.from_folder(tmp_path, "group/*/*.dat").names == ("s7",)
+
+
+def test_effective_samples_of_a_series_go_by_its_labels(frames):
+    sizes = pd.Series({name: 2.0 + k for k, name in enumerate(NAMES)})
+    expected = Tasks.from_frames(frames, effective_samples=sizes.to_dict())
+    assert Tasks.from_frames(frames, effective_samples=sizes[::-1]) == expected
+    with pytest.raises(InputError, match="effective_samples must be"):
+        Tasks.from_frames(frames, effective_samples={3, 4})
+    with pytest.raises(InputError, match="centre must be True or False; got 'no'"):
+        Tasks.from_frames(frames, centre="no")

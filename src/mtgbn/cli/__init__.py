@@ -1,5 +1,6 @@
 """The command line. Imports here are light: `mtgbn --help` answers at once."""
 
+import os
 import sys
 
 import click
@@ -16,11 +17,11 @@ def cli() -> None:
 
 
 @cli.command()
-@click.option("--tasks", "n_tasks", default=10, show_default=True, type=click.IntRange(1))
+@click.option("--tasks", "n_tasks", default=10, show_default=True, type=click.IntRange(1, 10_000))
 @click.option(
     "--variables", "n_variables", default=6, show_default=True, type=click.IntRange(2, 100)
 )
-@click.option("--rows", "n_rows", default=60, show_default=True, type=click.IntRange(2))
+@click.option("--rows", "n_rows", default=60, show_default=True, type=click.IntRange(2, 1_000_000))
 @click.option("--seed", default=1, show_default=True, type=click.IntRange(0), help="Decides all.")
 def demo(n_tasks: int, n_variables: int, n_rows: int, seed: int) -> None:
     """Simulate related tasks, sample sigma_h, and compare it with the truth."""
@@ -56,5 +57,15 @@ def main() -> None:
     try:
         cli()
     except (InputError, GraphError, ImproperPosteriorError) as error:
-        click.echo(f"mtgbn: {error}", err=True)
-        sys.exit(1)
+        _end(str(error))
+    except MemoryError:
+        _end("not enough memory for so much data")
+    except OSError as error:
+        # What is still waiting to be written would fail again when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        _end(f"cannot read or write: {error}")
+
+
+def _end(message: str) -> None:
+    click.echo(f"mtgbn: {message}", err=True)
+    sys.exit(1)

@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 from rich.console import Console
-from rich.markup import escape
+from rich.markup import escape as escape_markup
 from rich.table import Table
 
 from mtgbn.errors import CollinearityWarning
@@ -31,6 +31,12 @@ def run_describe(folder: str, pattern: str | None, options: dict) -> None:
         console.print(f"Warning: {escape(str(warning.message))}")
     for note in _notes(tasks):
         console.print(f"Note: {escape(note)}")
+
+
+def escape(text: str) -> str:
+    """Show names as they are: no markup, no terminal codes."""
+    printable = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    return escape_markup(printable)
 
 
 def _notes(tasks: Tasks) -> list[str]:

@@ -14,6 +14,8 @@ from mtgbn.errors import GraphError
 
 def as_adjacency(adjacency: ArrayLike) -> NDArray[np.bool_]:
     """Boolean (p, p) array without self-loops."""
+    if np.ma.is_masked(adjacency):
+        raise GraphError("an adjacency matrix must not have masked entries; fill them in")
     try:
         matrix = np.asarray(adjacency)
     except ValueError as error:

@@ -12,10 +12,14 @@ __all__ = [
     "check_delta",
     "check_positive_definite",
     "check_scatters",
+    "real_array",
 ]
 
 # Closer to its lower bound than this, a degree of freedom vanishes in (d + a - 1)/2 for larger sets.
 _SMALLEST_DEGREE = 1e-10
+
+# Products of two such numbers still have all their digits.
+_SMALLEST_SCALE = 1e-140
 
 # Rounding in X'X and in reading text files stays far below this, a forgotten transpose far above.
 _SYMMETRY_TOLERANCE = 1e-8
@@ -43,6 +47,13 @@ def _is_number(value) -> bool:
 def check_positive_definite(matrix, name: str, p: int | None = None) -> np.ndarray:
     """Return a symmetric positive definite matrix as a new float64 array, or say why it is none."""
     matrix = _check_symmetric(matrix, name, p)
+    size = np.abs(np.diag(matrix))
+    if size.size and not (size.min() > _SMALLEST_SCALE and size.max() < 1 / _SMALLEST_SCALE):
+        worst = int(np.argmax(np.abs(np.log(np.maximum(size, 1e-320)))))
+        raise InputError(
+            f"{name} must be positive definite on a usable scale; its diagonal element {worst} is "
+            f"{matrix[worst, worst]:.3g}"
+        )
     try:
         cholesky(matrix, lower=True, check_finite=False)
     except LinAlgError:
@@ -60,10 +71,10 @@ def check_scatters(
 
     ``semidefinite=False`` leaves out the one check that costs something, for scatters of a `Tasks`.
     """
-    scatters = np.asarray(scatters, dtype=float)
+    scatters = real_array(scatters, "scatters")
     if scatters.ndim != 3 or scatters.shape[1:] != (p, p):
         raise InputError(f"scatters must have shape (m, {p}, {p}); got {scatters.shape}")
-    ns = np.asarray(ns, dtype=float)
+    ns = real_array(ns, "ns")
     if ns.shape != (len(scatters),):
         raise InputError(f"ns must hold one number per scatter, {len(scatters)}; got {ns.shape}")
     for i, (scatter, n) in enumerate(zip(scatters, ns, strict=True)):
@@ -79,7 +90,7 @@ def check_scatters(
 
 def check_adjacencies(adjacencies, m: int, p: int) -> np.ndarray:
     """Return m DAGs as a boolean array (m, p, p); ``adjacencies[t, i, j]``: i -> j in task t."""
-    adjacencies = np.asarray(adjacencies)
+    adjacencies = real_array(adjacencies, "adjacencies")
     if adjacencies.shape != (m, p, p):
         raise InputError(
             f"adjacencies must have shape ({m}, {p}, {p}), one DAG per task; "
@@ -111,8 +122,21 @@ def _check_semidefinite(matrix: np.ndarray, name: str, p: int) -> None:
         )
 
 
+def real_array(value, name: str) -> np.ndarray:
+    """Return a float64 array of plain real numbers; masks and imaginary parts are not dropped."""
+    if np.ma.is_masked(value):
+        raise InputError(f"{name} has masked elements; fill them in or leave them out")
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind not in "biufO":
+            raise TypeError(f"elements of type {array.dtype}")
+        return array.astype(float)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be an array of real numbers ({error})") from None
+
+
 def _check_symmetric(matrix, name: str, p: int | None) -> np.ndarray:
-    matrix = np.array(matrix, dtype=float)
+    matrix = real_array(matrix, name)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or p not in (None, len(matrix)):
         shape = "square" if p is None else f"{p} x {p}"
         raise InputError(f"{name} must be a {shape} matrix; got shape {matrix.shape}")

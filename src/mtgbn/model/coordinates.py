@@ -7,9 +7,9 @@ identity and all coordinates have about the same scale.
 """
 
 import numpy as np
-from numba import njit
 from scipy.linalg import cholesky, solve_triangular
 
+from mtgbn.compiled import kernel
 from mtgbn.errors import InputError
 from mtgbn.model.arguments import check_positive_definite
 from mtgbn.model.log_determinants import log_determinants, workspace
@@ -91,7 +91,7 @@ def coordinates_workspace(posterior: Posterior) -> tuple[np.ndarray, ...]:
     return (*squares, workspace(posterior.terms))
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@kernel(error_model="numpy", fastmath={"contract"})
 def unconstrained_value_and_gradient(posterior, centre_factor, x, gradient, work):
     """Log density of x up to the constant p ln 2 + (p + 1) ln|L0|; writes ``gradient``."""
     _, _, transposed, sigma_h, derivative, small = work
@@ -118,7 +118,7 @@ def unconstrained_value_and_gradient(posterior, centre_factor, x, gradient, work
     return value
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def sigma_h_of(centre_factor, x, work):
     """Write sigma_h of x to the lower triangle of the fourth array of ``work`` and return it."""
     triangle, factor, transposed, sigma_h = work[0], work[1], work[2], work[3]
@@ -128,7 +128,7 @@ def sigma_h_of(centre_factor, x, work):
     return sigma_h
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def coordinates_of(matrices, centre_factor):
     """Unconstrained vectors of many positive definite matrices (n, p, p); see `to_unconstrained`."""
     n, p, _ = matrices.shape
@@ -157,7 +157,7 @@ def coordinates_of(matrices, centre_factor):
 # sums of rows. At these sizes this beats BLAS on full matrices, and it does not depend on its threads.
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _unpack_transposed(x, triangle):
     """Write Z', with its zeros below the diagonal."""
     index = 0
@@ -170,7 +170,7 @@ def _unpack_transposed(x, triangle):
         index += 1
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"}, inline="always")
+@kernel(fastmath={"contract", "reassoc", "nsz"}, inline="always")
 def _inner_products(a, b, c, d, first, last):
     """Inner products of two rows with two others: ac, ad, bc, bd."""
     # counting from 0 spares the compiler the question of negative indices, and it vectorises
@@ -184,7 +184,7 @@ def _inner_products(a, b, c, d, first, last):
     return ac, ad, bc, bd
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"})
+@kernel(fastmath={"contract", "reassoc", "nsz"})
 def _multiply_triangles(left, right, product, transposed):
     """Write L0 Z and its transpose for lower triangular L0 and Z, the latter given as Z'."""
     p = left.shape[0]
@@ -199,7 +199,7 @@ def _multiply_triangles(left, right, product, transposed):
             product[i, j], product[i, beside] = entries[0], entries[1]
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"})
+@kernel(fastmath={"contract", "reassoc", "nsz"})
 def _multiply_by_transpose(factor, product):
     """Write the lower triangle of L L' for a lower triangular L."""
     p = factor.shape[0]
@@ -214,7 +214,7 @@ def _multiply_by_transpose(factor, product):
             product[below, j], product[below, beside] = entries[2], entries[3]
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"})
+@kernel(fastmath={"contract", "reassoc", "nsz"})
 def _multiply_symmetric(symmetric, transposed, product):
     """Write the lower triangle of 2 G L, given L'; G comes as a triangle and leaves as 2 G."""
     p = symmetric.shape[0]
@@ -234,7 +234,7 @@ def _multiply_symmetric(symmetric, transposed, product):
             product[below, j], product[below, beside] = entries[2], entries[3]
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@kernel(fastmath={"contract"})
 def _multiply_transposed(factor, right, product):
     """Write the lower triangle of L0' R for lower triangular L0 and R, four rows of R at a time."""
     p = factor.shape[0]

@@ -11,9 +11,9 @@ and differ only in the lists that they hand to this module.
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from scipy.special import multigammaln
 
+from mtgbn.compiled import kernel
 from mtgbn.model.signed_sets import SignedSets
 
 __all__ = ["LogDeterminants", "batch", "log_determinants", "normaliser_coefficients", "workspace"]
@@ -110,7 +110,7 @@ def workspace(terms: LogDeterminants) -> tuple[np.ndarray, ...]:
     return np.empty(triangle), np.empty(triangle), np.empty(LANES), np.empty(LANES)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@kernel(error_model="numpy", fastmath={"contract"})
 def log_determinants(terms, sigma_h, gradient, work):
     """Return the weighted sum at sigma_h and add its derivative G to ``gradient``.
 
@@ -162,19 +162,19 @@ def log_determinants(terms, sigma_h, gradient, work):
     return value
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def gather(row, sigma_h, positions, shifts):
     for lane in range(row.size):
         row[lane] = sigma_h[positions[lane]] + shifts[lane]
 
 
-@njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def scatter(gradient, positions, row):
     for lane in range(row.size):
         gradient[positions[lane]] += row[lane]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@kernel(error_model="numpy", fastmath={"contract"})
 def eliminate_row(factor, r, n):
     """Row r of the root-free Cholesky factorisation M = U D U', with 1/D kept on the diagonal.
 
@@ -203,7 +203,7 @@ def eliminate_row(factor, r, n):
     return positive
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@kernel(error_model="numpy", fastmath={"contract"})
 def _weighted_logarithms(factor, first_row, last_row, coefficients, product):
     """Sum of coefficient times ln D over some rows, with few logarithms."""
     if first_row == last_row:
@@ -231,7 +231,7 @@ def _weighted_logarithms(factor, first_row, last_row, coefficients, product):
     return total - coefficient * np.log(running)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@kernel(error_model="numpy", fastmath={"contract"})
 def invert_row(factor, r, n):
     """Turn row r of U into row r of K = U^-1, the rows above being done."""
     row = r * (r + 1) // 2
@@ -245,7 +245,7 @@ def invert_row(factor, r, n):
             entry[lane] = -entry[lane]
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@kernel(error_model="numpy", fastmath={"contract"})
 def _differentiate(factor, derivative, r, coefficients, weight, weighted):
     """Add the share of row r of K to the derivative.
 

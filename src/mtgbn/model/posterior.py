@@ -16,6 +16,7 @@ from mtgbn.model.arguments import (
     check_delta,
     check_positive_definite,
     check_scatters,
+    real_array,
 )
 from mtgbn.model.densities import StructurePrior, check_structure_prior, triangulated_sets
 from mtgbn.model.log_determinants import (
@@ -101,7 +102,7 @@ def build_posterior(
     ``checked`` says that the scatters are those of a `Tasks`, known to be positive semidefinite.
     """
     check_structure_prior(structure_prior)
-    scatters = np.asarray(scatters, dtype=float)
+    scatters = real_array(scatters, "scatters")
     p = scatters.shape[-1] if scatters.ndim else 0
     delta = check_delta(nu0, p)
     scatters, ns = check_scatters(scatters, ns, p, semidefinite=not checked)

@@ -23,6 +23,9 @@ _SINGULAR = 1e-11
 # Single variables from which the worst direction is searched for; small problems get all of them.
 _MOST_STARTS = 30
 
+# Directions of possible collapse that are looked into.
+_MOST_DIRECTIONS = 300
+
 _REMEDY = "Add tasks or rows, or leave out variables"
 
 
@@ -177,20 +180,41 @@ def _flat_sets(pairs) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return np.concatenate(members), np.concatenate(owners), np.concatenate(coefficients)
 
 
-def _directions_without_variation(pairs, p: int):
-    """Vectors over all variables in which the scatter of some family of some task is singular."""
+def _directions_without_variation(pairs, p: int) -> list[np.ndarray]:
+    """Vectors over all variables in which the scatter of some family of some task is singular.
+
+    In a null space of several dimensions the vectors with the fewest variables matter, since fewer
+    sets contain them and hold against the collapse; row reduction finds them. Of many vectors, which
+    only very short tasks have, those with the fewest variables are kept.
+    """
+    found = {}
     for batch in pairs:
         scale = np.sqrt(np.einsum("bii->bi", batch.shifts))
         has_data = (scale > 0).all(axis=1)
-        scale = scale[has_data]
+        scale, members = scale[has_data], batch.members[has_data]
         correlations = batch.shifts[has_data] / (scale[:, :, None] * scale[:, None, :])
         values, vectors = np.linalg.eigh(correlations)
-        for b, k in np.argwhere(values < _SINGULAR):
-            vector = vectors[b, :, k]
-            vector[np.abs(vector) < np.sqrt(_SINGULAR)] = 0.0
-            direction = np.zeros(p)
-            direction[batch.members[has_data][b]] = vector / scale[b]
-            yield direction
+        for b in np.flatnonzero(values[:, 0] < _SINGULAR):
+            for vector in _row_reduced(vectors[b, :, values[b] < _SINGULAR]):
+                direction = np.zeros(p)
+                direction[members[b]] = vector / scale[b]
+                direction /= np.abs(direction).max()
+                found.setdefault(tuple(np.round(direction, 6)), direction)
+    return sorted(found.values(), key=np.count_nonzero)[:_MOST_DIRECTIONS]
+
+
+def _row_reduced(rows: np.ndarray) -> np.ndarray:
+    """Reduced row echelon form of linearly independent rows, with rounding set to zero."""
+    rows = rows.copy()
+    free = list(range(rows.shape[1]))
+    for r in range(len(rows)):
+        pivot = max(free, key=lambda c: abs(rows[r, c]))
+        free.remove(pivot)
+        rows[r] /= rows[r, pivot]
+        others = np.arange(len(rows)) != r
+        rows[others] -= np.outer(rows[others, pivot], rows[r])
+    rows[np.abs(rows) < np.sqrt(_SINGULAR)] = 0.0
+    return rows
 
 
 def _exponent_of_collapse(pairs, full_coefficient: float, direction: np.ndarray) -> float:

@@ -87,7 +87,7 @@ def signed_sets(structure) -> SignedSets:
         ``[(+1, (0, 1)), (-1, (0,))]`` gives the sets directly.
     """
     if isinstance(structure, SignedSets):
-        return structure
+        return _checked(structure)
     if not is_adjacency(structure):
         sets = [_checked_set(variables) for _, variables in structure]
         signs = np.array([float(sign) for sign, _ in structure])
@@ -128,6 +128,25 @@ def is_adjacency(structure) -> bool:
             for item in structure
         )
     )
+
+
+def _checked(sets: SignedSets) -> SignedSets:
+    """Signed sets that compiled code may trust."""
+    members, starts, inner_sizes, weights = sets
+    sound = (
+        all(isinstance(array, np.ndarray) for array in sets)
+        and weights.dtype == np.float64
+        and all(array.ndim == 1 and array.size for array in (starts, inner_sizes, weights))
+        and all(array.dtype.kind in "iu" for array in (members, starts, inner_sizes))
+        and starts.size == inner_sizes.size + 1 == weights.size + 1
+        and starts[0] == 0
+        and starts[-1] == members.size
+        and np.all(np.diff(starts) >= inner_sizes)
+        and np.all(inner_sizes >= 0)
+    )
+    if not sound:
+        raise GraphError("these SignedSets do not fit together; make them with signed_sets()")
+    return sets
 
 
 def _checked_set(variables: Iterable) -> tuple[int, ...]:

@@ -7,8 +7,8 @@ same normal-gamma density whether or not its parents are joined.
 """
 
 import numpy as np
-from numba import njit
 
+from mtgbn.compiled import kernel
 from mtgbn.errors import InputError
 from mtgbn.model.log_determinants import (
     LANES,
@@ -21,6 +21,9 @@ from mtgbn.model.log_determinants import (
 from mtgbn.model.posterior import Posterior
 
 __all__ = ["run_chain"]
+
+# Draws between two calls of ``progress``, at which a run can be stopped.
+_PORTION = 100
 
 
 def run_chain(
@@ -42,25 +45,25 @@ def run_chain(
             "the Gibbs sampler is for structure_prior='restricted'; use sampler='hmc' for the others"
         )
     sigma_h = np.array(sigma_h, dtype=float)
-    nothing = np.empty((0, *sigma_h.shape))
     work = workspace(terms)
-    draws = np.empty((n_draws, *sigma_h.shape))
-    for length, kept in ((n_warmup, nothing), (n_draws, draws)):
-        if not _compiled_run(rng, posterior, sigma_h, length, kept, work):
+    draws = np.empty((n_warmup + n_draws, *sigma_h.shape))
+    for start in range(0, len(draws), _PORTION):
+        portion = draws[start : start + _PORTION]
+        if not _compiled_run(rng, posterior, sigma_h, portion, work):
             raise InputError("sigma_h became numerically singular; rescale or drop variables")
         if progress is not None:
-            progress(length)
-    return draws, sigma_h
+            progress(len(portion))
+    return draws[n_warmup:].copy(), sigma_h
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _compiled_run(rng, posterior, sigma_h, n, draws, work):
-    """Make n transitions of ``sigma_h``, in place; False if a matrix lost its definiteness."""
+@kernel(error_model="numpy")
+def _compiled_run(rng, posterior, sigma_h, draws, work):
+    """Move ``sigma_h``, in place, and fill ``draws``; False if a matrix lost its definiteness."""
     p = posterior.n_variables
     degrees = 2.0 * posterior.full_coefficient + p + 1.0
     precision = np.empty((p, p))
     triangle = np.zeros((p, p))
-    for t in range(n):
+    for t in range(draws.shape[0]):
         precision[:] = 0.0
         if not _add_precisions(rng, posterior.terms, sigma_h.ravel(), precision.ravel(), work):
             return False
@@ -75,12 +78,11 @@ def _compiled_run(rng, posterior, sigma_h, n, draws, work):
             triangle[i, i] = np.sqrt(2.0 * rng.standard_gamma((degrees - i) / 2.0))
         root = np.linalg.solve(factor.T, triangle)
         sigma_h[:] = np.dot(root, root.T)
-        if t < draws.shape[0]:
-            draws[t] = sigma_h
+        draws[t] = sigma_h
     return True
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _add_precisions(rng, terms, sigma_h, precision, work):
     """Draw every family's regression and residual precision; add them up over families and tasks.
 

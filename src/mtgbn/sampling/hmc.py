@@ -5,6 +5,7 @@ size found by dual averaging, a diagonal mass matrix learned during warm-up, tra
 length. Everything between two adaptations is one compiled loop.
 """
 
+from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
@@ -28,11 +29,18 @@ __all__ = ["HMCInfo", "HMCSettings", "HMCState", "initial_state", "run_chain"]
 # the masses set to its precisions; the step size is adapted anew in every window.
 _WINDOWS = (0.1, 0.2, 0.35, 0.35)
 
+# Draws between two calls of ``progress``, at which a run can be stopped.
+_PORTION = 25
+
 # A shorter window teaches nothing.
 _SHORTEST_WINDOW = 10
 
 # Weight, in draws, of what was known of a coordinate's variance before a window.
 _SHRINKAGE = 10.0
+
+
+# A trajectory of more steps is a mistake.
+_MOST_STEPS = 1_000_000
 
 
 class HMCSettings(NamedTuple):
@@ -69,17 +77,23 @@ class HMCSettings(NamedTuple):
 
     def check(self) -> None:
         """Raise an error that names the first setting that makes no sense."""
-        rules = {
-            "n_steps": self.n_steps is None or (self.n_steps >= 1 and self.n_steps % 1 == 0),
-            "step_size": self.step_size is None or 0 < self.step_size < np.inf,
-            "trajectory_length": 0 < self.trajectory_length < np.inf,
-            "jitter": 0 <= self.jitter < 1,
-            "target_acceptance": 0 < self.target_acceptance < 1,
-            "max_steps": self.max_steps >= 1,
+        ranges = {
+            "n_steps": (1, _MOST_STEPS),
+            "step_size": (1e-100, 1e100),
+            "trajectory_length": (1e-100, 1e100),
+            "jitter": (0, 0.999),
+            "target_acceptance": (0.001, 0.999),
+            "max_steps": (1, _MOST_STEPS),
         }
-        for name, holds in rules.items():
-            if not holds:
-                raise InputError(f"{name} = {getattr(self, name)} is out of range")
+        for name, (least, most) in ranges.items():
+            value = getattr(self, name)
+            if value is None and name in ("n_steps", "step_size"):
+                continue
+            is_number = isinstance(value, Real) and not isinstance(value, bool)
+            is_whole = is_number and "steps" in name and float(value).is_integer()
+            if not is_number or not least <= value <= most or ("steps" in name and not is_whole):
+                kind = "a whole number" if "steps" in name else "a number"
+                raise InputError(f"{name} must be {kind} from {least:g} to {most:g}; got {value!r}")
 
 
 class HMCState(NamedTuple):
@@ -192,11 +206,19 @@ def run_chain(
         if 0 < number < len(windows) - 1:
             state = _learn(state, draws, settings)
         if progress is not None:
+            progress(int(length))
+    draws, infos = [], []
+    for start in range(0, n_draws, _PORTION):
+        length = min(_PORTION, n_draws - start)
+        portion, info, state = _run(
+            posterior, state, rng, length, settings, dense_mass, adapt=False
+        )
+        draws.append(portion)
+        infos.append(info)
+        if progress is not None:
             progress(length)
-    draws, info, state = _run(posterior, state, rng, n_draws, settings, dense_mass, adapt=False)
-    if progress is not None:
-        progress(n_draws)
-    return draws, info, state
+    info = HMCInfo(*(np.concatenate(columns) for columns in zip(*infos, strict=True)))
+    return np.concatenate(draws), info, state
 
 
 def _run(posterior, state, rng, n, settings, dense_mass, adapt):

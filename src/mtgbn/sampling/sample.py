@@ -2,6 +2,7 @@
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 from typing import Literal
 
 import numpy as np
@@ -101,20 +102,34 @@ def sample_sigma_h(
     dispersed = warm_start is None
     seeds = _seed_sequence(random_state).spawn(n_chains)
 
+    stopped = Event()
+
+    def report(made: int) -> None:
+        # Compiled loops cannot be interrupted, so chains look up between portions of draws.
+        if stopped.is_set():
+            raise _StoppedError
+        if progress is not None:
+            progress(made)
+
     def run(chain: int):
         rng = np.random.default_rng(seeds[chain])
         start = starts[chain]
         if sampler == "gibbs":
-            draws, end = gibbs.run_chain(posterior, start, rng, n_draws, n_warmup, progress)
+            draws, end = gibbs.run_chain(posterior, start, rng, n_draws, n_warmup, report)
             return draws, None, end
         if not isinstance(start, hmc.HMCState):
             start = hmc.initial_state(
                 posterior, start, hmc_settings.whiten, rng if dispersed else None
             )
-        return hmc.run_chain(posterior, start, rng, n_draws, n_warmup, hmc_settings, progress)
+        return hmc.run_chain(posterior, start, rng, n_draws, n_warmup, hmc_settings, report)
 
-    with ThreadPoolExecutor(n_jobs or os.cpu_count()) as pool:
-        draws, infos, ends = zip(*pool.map(run, range(n_chains)), strict=True)
+    with ThreadPoolExecutor(min(n_jobs or os.cpu_count(), n_chains)) as pool:
+        try:
+            draws, infos, ends = zip(*pool.map(run, range(n_chains)), strict=True)
+        except BaseException:  # the first chain's error, or the user's Ctrl-C: stop the others
+            stopped.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
     shape = (n_chains, n_draws)
     statistics = {
         "acceptance_rate": np.ones(shape),
@@ -128,8 +143,14 @@ def sample_sigma_h(
     return Draws(np.array(draws), statistics, tasks.variables, sampler, ends)
 
 
+class _StoppedError(Exception):
+    """Ends a chain whose result nobody waits for any more."""
+
+
 def _starts(tasks, nu0, initial, warm_start, sampler, n_chains) -> list:
     if warm_start is not None:
+        if not isinstance(warm_start, Draws):
+            raise InputError(f"warm_start must be Draws; got {type(warm_start).__name__}")
         if initial is not None:
             raise InputError("give either initial or warm_start, not both")
         if len(warm_start.states) != n_chains or warm_start.variables != tasks.variables:
@@ -138,11 +159,25 @@ def _starts(tasks, nu0, initial, warm_start, sampler, n_chains) -> list:
                 f"run wants {n_chains} over {tasks.variables}"
             )
         if sampler == warm_start.sampler:
+            for state in warm_start.states:
+                _check_state(state, tasks.n_variables)
             return list(warm_start.states)
         return list(warm_start.sigma_h[:, -1])
     if initial is None:
         initial = unstructured_sigma_h(tasks.scatters, tasks.ns, nu0)
     return [check_positive_definite(initial, "initial", tasks.n_variables)] * n_chains
+
+
+def _check_state(state, p: int) -> None:
+    """Compiled code trusts the shapes, so they are looked at here."""
+    size = p * (p + 1) // 2
+    if isinstance(state, hmc.HMCState):
+        shapes = (state.centre.shape, state.position.shape, state.inverse_mass.shape)
+        fits = shapes == ((p, p), (size,), (size,))
+    else:
+        fits = np.shape(state) == (p, p)
+    if not fits:
+        raise InputError("the states of warm_start do not fit its variables; was it changed?")
 
 
 def _hmc_settings(sampler: str, settings: dict) -> hmc.HMCSettings:

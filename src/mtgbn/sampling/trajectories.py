@@ -3,8 +3,8 @@
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from mtgbn.compiled import kernel
 from mtgbn.model.coordinates import sigma_h_of, unconstrained_value_and_gradient
 from mtgbn.model.posterior import Posterior
 
@@ -27,7 +27,7 @@ class Hamiltonian(NamedTuple):
     dense_mass: np.ndarray
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def run_trajectories(
     rng, hamiltonian, position, step_size, adapt, numbers, work, draws, statistics
 ):
@@ -90,7 +90,7 @@ def run_trajectories(
     return np.exp(smoothed) if adapt else step_size
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def leapfrog(hamiltonian, position, momentum, gradient, step_size, velocity, work):
     """One step, in place; ``gradient`` belongs to ``position`` before and after. Returns the value."""
     for k in range(position.size):
@@ -104,14 +104,14 @@ def leapfrog(hamiltonian, position, momentum, gradient, step_size, velocity, wor
     return value
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _value_and_gradient(hamiltonian, position, gradient, work):
     return unconstrained_value_and_gradient(
         hamiltonian.posterior, hamiltonian.centre_factor, position, gradient, work
     )
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _draw_momentum(rng, hamiltonian, momentum):
     """Draw a momentum from N(0, M) and return its kinetic energy."""
     inverse_mass, dense_mass = hamiltonian.inverse_mass, hamiltonian.dense_mass
@@ -132,7 +132,7 @@ def _draw_momentum(rng, hamiltonian, momentum):
     return kinetic
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _to_velocity(hamiltonian, momentum, velocity):
     """Write M^-1 momentum and return the kinetic energy."""
     inverse_mass, dense_mass = hamiltonian.inverse_mass, hamiltonian.dense_mass
@@ -157,7 +157,7 @@ def _to_velocity(hamiltonian, momentum, velocity):
     return kinetic
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def find_step_size(rng, hamiltonian, position, work):
     """Double or halve the step size until one step is accepted about as often as not; take half.
 

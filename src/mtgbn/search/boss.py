@@ -7,8 +7,8 @@ shrinking. One variable after the other is moved to its best place until no move
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from mtgbn.compiled import kernel
 from mtgbn.errors import InputError
 from mtgbn.search.grow_shrink import FULL, Forest, enlarge, grow_shrink, plant
 from mtgbn.search.local_scores import LocalScores, scores_workspace
@@ -94,7 +94,7 @@ def _graph_of(scores, forest: Forest, order, max_parents, work) -> Found | None:
     return Found(adjacency, float(total), order.copy())
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _improve(scores, forest, order, visits, max_parents, work):
     """Visit every variable once. 0: nothing improved; 1: something did; 2: the forest is full."""
     p = order.size

@@ -9,8 +9,8 @@ shrinking is remembered too.
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from mtgbn.compiled import kernel
 from mtgbn.search.local_scores import LocalScores, local_score, score_additions
 
 __all__ = ["FULL", "Forest", "enlarge", "grow_shrink", "plant"]
@@ -78,7 +78,7 @@ def enlarge(forest: Forest, p: int) -> Forest:
     return larger
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def grow_shrink(scores: LocalScores, forest: Forest, node, allowed, max_parents, parents, work):
     """Best score found for ``node`` with parents among ``allowed``; `FULL` if the forest is.
 
@@ -116,7 +116,7 @@ def grow_shrink(scores: LocalScores, forest: Forest, node, allowed, max_parents,
     return forest.shrunk[place], place
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _look(scores, forest, node, place, parents, n_parents, max_parents, work):
     """Find the variables that improve a tree node; False if there is no room for them."""
     p = scores.matrices.shape[0]
@@ -146,7 +146,7 @@ def _look(scores, forest, node, place, parents, n_parents, max_parents, work):
     return True
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _shrink(scores, forest, node, place, parents, n_parents, work):
     """Drop parents, the most useless first, while that improves the score."""
     kept = parents[:n_parents].copy()

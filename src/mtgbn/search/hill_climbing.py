@@ -7,8 +7,8 @@ pair, and returns the best graph that it has seen.
 """
 
 import numpy as np
-from numba import njit
 
+from mtgbn.compiled import kernel
 from mtgbn.errors import InputError
 from mtgbn.graphs import topological_order
 from mtgbn.search.local_scores import (
@@ -72,7 +72,7 @@ def hill_climb(
     return adjacency, float(score)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _climb(scores, adjacency, allowed, max_parents, tabu, exchange, work):
     """Climb in place; returns the score of the best graph, which ``adjacency`` then holds."""
     p = adjacency.shape[0]
@@ -116,7 +116,7 @@ def _climb(scores, adjacency, allowed, max_parents, tabu, exchange, work):
     return best
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _exchange(scores, adjacency, allowed, families, work):
     """Exchange the parent of some node for a better one, in place; returns the node, or -1."""
     p = adjacency.shape[0]
@@ -139,7 +139,7 @@ def _exchange(scores, adjacency, allowed, families, work):
     return -1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _renew(scores, adjacency, allowed, max_parents, node, gains, work):
     """Write the gain of toggling every parent of a node, and return its present score."""
     p = adjacency.shape[0]
@@ -159,7 +159,7 @@ def _renew(scores, adjacency, allowed, max_parents, node, gains, work):
     return base
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _best_move(adjacency, allowed, gains, max_parents, until, move, aspiration):
     """The legal move with the largest gain: tail, head, whether it reverses, gain; tail -1: none.
 
@@ -198,7 +198,7 @@ def _best_move(adjacency, allowed, gains, max_parents, until, move, aspiration):
     return tail, head, reverse, best
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _has_path(adjacency, start, end, not_directly):
     """Whether a directed path leads from start to end, other than the edge itself if so wished."""
     p = adjacency.shape[0]

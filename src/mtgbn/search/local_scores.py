@@ -8,9 +8,9 @@ conditional variances, so that all families with one parent more share one facto
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from scipy.special import gammaln
 
+from mtgbn.compiled import kernel
 from mtgbn.errors import InputError
 from mtgbn.model import StructurePrior
 from mtgbn.model.arguments import check_delta, check_positive_definite, check_scatters
@@ -104,7 +104,7 @@ def scores_workspace(scores: LocalScores, max_parents: int) -> tuple[np.ndarray,
     return np.empty((max_parents + 1, p, lanes)), np.empty((p, lanes)), np.empty(lanes)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def score_additions(scores, node, parents, n_parents, allowed, out, work):
     """Score node with its parents, and write the score with each allowed variable added.
 
@@ -147,7 +147,7 @@ def score_additions(scores, node, parents, n_parents, allowed, out, work):
     return base
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def local_score(scores, node, parents, n_parents, work):
     """Score of one family."""
     rows, variances, _ = work
@@ -162,7 +162,7 @@ def local_score(scores, node, parents, n_parents, work):
     return _family(scores, n_parents, bonus, determinant, variances[node], 0.0, 0.0)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _condition(scores, node, parents, n_parents, allowed, rows, variances):
     """Conditional variances of the node and the candidates given the parents, all draws at once.
 
@@ -197,7 +197,7 @@ def _condition(scores, node, parents, n_parents, allowed, rows, variances):
                 variance[lane] -= row[lane] * row[lane]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _mean_log(scores, values, half):
     """Mean over the draws of the logarithms at sigma_h + T (half 0) or at sigma_h (half 1)."""
     n = scores.n_draws
@@ -215,7 +215,7 @@ def _mean_log(scores, values, half):
     return (total + np.log(product)) / n
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _family(scores, n_parents, bonus, determinant, residual, extra, extra_at_sigma_h):
     """Assemble the score; ``determinant`` and the extras add up to the mean of ln|M_PP|."""
     value = scores.constants[n_parents] + bonus

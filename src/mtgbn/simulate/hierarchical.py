@@ -57,8 +57,8 @@ def simulate_tasks(
         ("n_variables", n_variables, 2),
         ("n_rows", n_rows, 2),
     ):
-        if value < least:
-            raise InputError(f"{name} must be at least {least}; got {value}")
+        if not isinstance(value, int | np.integer) or value < least:
+            raise InputError(f"{name} must be a whole number of at least {least}; got {value!r}")
     for name, value in (("edge_probability", edge_probability), ("edge_change", edge_change)):
         if not 0 <= value <= 1:
             raise InputError(f"{name} must be between 0 and 1; got {value}")
@@ -106,10 +106,14 @@ def draw_covariance(adjacency, sigma_h, nu0: float, rng: np.random.Generator) ->
             whitened = solve_triangular(factor, sigma_h[parents, node], lower=True)
         scale = sigma_h[node, node] - whitened @ whitened
         precisions[node] = rng.gamma((delta + parents.size) / 2) * 2 / scale
-        if parents.size:
+        if parents.size and precisions[node] > 0:
             noise = rng.standard_normal(parents.size) / np.sqrt(precisions[node])
             residuals[parents, node] = -solve_triangular(
                 factor, whitened + noise, lower=True, trans=1
             )
+    if not (precisions > np.finfo(float).tiny).all():
+        raise InputError(
+            f"nu0 = {nu0} is too close to p - 1 = {p - 1} to draw a covariance; raise it"
+        )
     root = np.linalg.solve(residuals.T, np.diag(1 / np.sqrt(precisions)))
     return root @ root.T

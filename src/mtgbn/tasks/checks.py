@@ -6,7 +6,7 @@ Everything that can be wrong with numbers is found here, whatever constructor th
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from decimal import Decimal
 from numbers import Real
 from typing import NamedTuple, TypedDict
@@ -45,6 +45,12 @@ class Reduced(NamedTuple):
 def finite_floats(table: Table) -> np.ndarray:
     """The values as a new float64 array in row order; text, nan and infinity are errors."""
     values = table.values
+    if values.dtype.kind in "mM":
+        raise InputError(
+            f"task {table.task!r}, variable {table.columns[0]!r}: value {values[0, 0]} at "
+            f"{table.place(0)} is a date or a duration ({values.dtype}), not a number; convert "
+            "or remove such columns"
+        )
     if values.dtype.kind in "biuf":
         with np.errstate(over="ignore"):
             floats = np.array(values, dtype=np.float64, order="C")
@@ -96,6 +102,8 @@ def effective_sizes(
 ) -> list[float | None]:
     """The effective sample size of each task, None where the rows count in full."""
     names = [table.task for table in tables]
+    if hasattr(effective_samples, "to_dict"):  # a labelled series goes by its labels
+        effective_samples = effective_samples.to_dict()
     if effective_samples is None or isinstance(effective_samples, Real):
         sizes = [effective_samples] * len(names)
     elif isinstance(effective_samples, Mapping):
@@ -107,7 +115,9 @@ def effective_sizes(
             if name not in by_name:
                 raise InputError(f"effective_samples has no entry for task {name!r}; add one")
         sizes = [by_name[name] for name in names]
-    elif isinstance(effective_samples, Iterable) and not isinstance(effective_samples, str):
+    elif isinstance(effective_samples, Iterable) and not isinstance(
+        effective_samples, str | bytes | Set
+    ):
         sizes = list(effective_samples)
         if len(sizes) != len(names):
             raise InputError(
@@ -226,6 +236,14 @@ def check_scatter(data: object, task: str, variables: Sequence[str]) -> np.ndarr
             f"task {task!r}, variable {variables[column]!r}: the diagonal of the scatter is "
             f"{diagonal[column]}; it must be positive, remove the variable if it is constant"
         )
+    # Sums of squares of such numbers keep all their digits.
+    extreme = (diagonal < 1e-140) | (diagonal > 1e140)
+    if extreme.any():
+        column = int(np.argmax(extreme))
+        raise InputError(
+            f"task {task!r}, variable {variables[column]!r}: the diagonal of the scatter is "
+            f"{diagonal[column]}; rescale the variable (use other units)"
+        )
     scale = np.sqrt(diagonal)
     correlation = scatter / scale[:, None] / scale
     eps = np.finfo(matrix.dtype).eps if matrix.dtype.kind == "f" else 0.0
@@ -253,7 +271,7 @@ def check_degrees(ns: object, names: Sequence[str]) -> np.ndarray:
     """Given degrees of freedom, one positive number per task."""
     try:
         degrees = np.array(ns, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"ns must hold one number per task ({error})") from error
     if degrees.shape != (len(names),):
         raise InputError(

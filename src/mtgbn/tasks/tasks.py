@@ -251,6 +251,9 @@ class Tasks:
         standardise: bool = False,
         effective_samples: float | Sequence[float] | Mapping[str, float] | None = None,
     ) -> Self:
+        for name, value in (("centre", centre), ("standardise", standardise)):
+            if not isinstance(value, bool | np.bool_):
+                raise InputError(f"{name} must be True or False; got {value!r}")
         tables = align(tables)
         sizes = effective_sizes(effective_samples, tables)
         reduced = [

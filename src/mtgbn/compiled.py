@@ -1,0 +1,62 @@
+"""How kernels are compiled: with numba, released from the GIL, and kept on disk where that is possible.
+
+A cache that cannot be written (a full disk, a read-only installation) or read (a damaged file) must
+not stop a computation: the kernel is then compiled for this process alone, and the log says so.
+"""
+
+import logging
+
+from numba import njit
+
+__all__ = ["kernel"]
+
+_logger = logging.getLogger("mtgbn")
+
+
+class _ForgivingCache:
+    """A numba cache whose failures cost time, not the result."""
+
+    warned = False
+
+    def __init__(self, cache):
+        self._cache = cache
+
+    def __getattr__(self, name):
+        return getattr(self._cache, name)
+
+    def load_overload(self, signature, target_context):
+        try:
+            return self._cache.load_overload(signature, target_context)
+        except Exception as error:  # whatever a damaged file makes of itself
+            self._warn(error)
+            return None
+
+    def save_overload(self, signature, data):
+        try:
+            self._cache.save_overload(signature, data)
+        except Exception as error:
+            self._warn(error)
+
+    def _warn(self, error: Exception) -> None:
+        if not _ForgivingCache.warned:  # once is enough, there are dozens of kernels
+            _ForgivingCache.warned = True
+            _logger.warning(
+                "compiled kernels cannot be kept in %s (%s); every run will compile them anew. Delete "
+                "damaged files there, make room, or set NUMBA_CACHE_DIR",
+                self._cache.cache_path,
+                error,
+            )
+
+
+def kernel(function=None, **options):
+    """Compile a function without the GIL and with a cache that may fail; options are numba's."""
+    if function is None:
+        return lambda function: kernel(function, **options)
+    try:
+        compiled = njit(cache=True, nogil=True, **options)(function)
+    except RuntimeError as error:  # no place for a cache at all
+        _logger.info("compiled kernels are not kept: %s", error)
+        return njit(nogil=True, **options)(function)
+    if hasattr(compiled, "_cache"):  # not where NUMBA_DISABLE_JIT leaves the function as it is
+        compiled._cache = _ForgivingCache(compiled._cache)
+    return compiled

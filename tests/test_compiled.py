@@ -1,0 +1,75 @@
+"""A cache that fails costs time, not the result."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+from numba import njit
+from numba.core.caching import FunctionCache
+
+from mtgbn import compiled
+
+CODE = """
+import logging
+logging.basicConfig(format="%(message)s")
+import numpy as np
+from mtgbn.model.log_determinants import invert_row
+factor = np.full((3, 64), 0.5)
+invert_row(factor, 1, 64)
+print(factor[1, 0])
+"""
+
+
+def run(cache):
+    done = subprocess.run(
+        [sys.executable, "-c", CODE],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "NUMBA_CACHE_DIR": str(cache)},
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["-0.5"]
+    return done.stderr
+
+
+def test_damaged_files(tmp_path):
+    assert run(tmp_path) == ""
+    files = list(tmp_path.rglob("*.nb?"))
+    assert files
+    for file in files:
+        file.write_bytes(file.read_bytes()[:20])
+    messages = run(tmp_path)
+    assert messages.count("cannot be kept") == 1
+    assert "NUMBA_CACHE_DIR" in messages
+
+
+def test_a_full_disk(monkeypatch, caplog):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(compiled._ForgivingCache, "warned", False)
+    monkeypatch.setattr(FunctionCache, "save_overload", full)
+
+    @compiled.kernel
+    def double(x):
+        return 2 * x
+
+    assert (double(3), double(1.5)) == (6, 3.0)  # two signatures, two attempts to save
+    assert [record.message.count("No space left") for record in caplog.records] == [1]
+
+
+def test_no_place_for_a_cache(monkeypatch):
+    def without_cache(cache=False, **options):
+        if cache:
+            raise RuntimeError("cannot cache function: no locator available")
+        return njit(**options)
+
+    monkeypatch.setattr(compiled, "njit", without_cache)
+
+    @compiled.kernel(error_model="numpy")
+    def reciprocal(x):
+        return 1.0 / x
+
+    assert reciprocal(0.0) == np.inf
