@@ -170,7 +170,7 @@ def _unpack_transposed(x, triangle):
         index += 1
 
 
-@kernel(fastmath={"contract", "reassoc", "nsz"}, inline="always")
+@kernel(fastmath={"contract", "reassoc", "nsz"})
 def _inner_products(a, b, c, d, first, last):
     """Inner products of two rows with two others: ac, ad, bc, bd."""
     # counting from 0 spares the compiler the question of negative indices, and it vectorises

@@ -162,13 +162,13 @@ def log_determinants(terms, sigma_h, gradient, work):
     return value
 
 
-@kernel(inline="always")
+@kernel
 def gather(row, sigma_h, positions, shifts):
     for lane in range(row.size):
         row[lane] = sigma_h[positions[lane]] + shifts[lane]
 
 
-@kernel(inline="always")
+@kernel
 def scatter(gradient, positions, row):
     for lane in range(row.size):
         gradient[positions[lane]] += row[lane]

@@ -195,6 +195,8 @@ def _directions_without_variation(pairs, p: int) -> list[np.ndarray]:
         correlations = batch.shifts[has_data] / (scale[:, :, None] * scale[:, None, :])
         values, vectors = np.linalg.eigh(correlations)
         for b in np.flatnonzero(values[:, 0] < _SINGULAR):
+            if len(found) > 10 * _MOST_DIRECTIONS:  # small sets come first
+                break
             for vector in _row_reduced(vectors[b, :, values[b] < _SINGULAR]):
                 direction = np.zeros(p)
                 direction[members[b]] = vector / scale[b]

@@ -21,7 +21,14 @@ from mtgbn.model.coordinates import (
     unconstrained_value_and_gradient,
 )
 from mtgbn.model.posterior import Posterior
-from mtgbn.sampling.trajectories import Hamiltonian, find_step_size, run_trajectories
+from mtgbn.sampling.trajectories import (
+    Hamiltonian,
+    draw_momentum,
+    leapfrog,
+    run_trajectories,
+    to_velocity,
+    value_and_gradient,
+)
 
 __all__ = ["HMCInfo", "HMCSettings", "HMCState", "initial_state", "run_chain"]
 
@@ -191,11 +198,8 @@ def run_chain(
         state = state._replace(step_size=float(settings.step_size))
     elif state.step_size == 0:
         state = state._replace(
-            step_size=find_step_size(
-                rng,
-                _hamiltonian(posterior, state, dense_mass),
-                state.position,
-                coordinates_workspace(posterior),
+            step_size=_find_step_size(
+                _hamiltonian(posterior, state, dense_mass), state.position, rng
             )
         )
     windows = np.diff(np.round(np.cumsum([0.0, *_WINDOWS]) * n_warmup).astype(int))
@@ -219,6 +223,32 @@ def run_chain(
             progress(length)
     info = HMCInfo(*(np.concatenate(columns) for columns in zip(*infos, strict=True)))
     return np.concatenate(draws), info, state
+
+
+def _find_step_size(
+    hamiltonian: Hamiltonian, position: np.ndarray, rng: np.random.Generator
+) -> float:
+    """Double or halve the step size until one step is accepted about as often as not; take half.
+
+    After Hoffman and Gelman (2014), Algorithm 4: a start from which dual averaging converges.
+    """
+    work = coordinates_workspace(hamiltonian.posterior)
+    start_gradient, start_momentum, velocity = np.empty((3, position.size))
+    value = value_and_gradient(hamiltonian, position, start_gradient, work)
+    energy = draw_momentum(rng, hamiltonian, start_momentum) - value
+    step_size, direction = 0.5, 0
+    for _ in range(60):
+        proposal, gradient, momentum = position.copy(), start_gradient.copy(), start_momentum.copy()
+        new_value = leapfrog(hamiltonian, proposal, momentum, gradient, step_size, velocity, work)
+        change = energy - to_velocity(hamiltonian, momentum, velocity) + new_value
+        now = 1 if change > np.log(0.5) else -1
+        if direction == 0:
+            direction = now
+        elif now != direction:
+            break
+        step_size *= 2.0**direction
+    # One step may be accepted where many would leave the path: stay well inside.
+    return step_size / (4.0 if direction == 1 else 2.0)
 
 
 def _run(posterior, state, rng, n, settings, dense_mass, adapt):

@@ -8,7 +8,14 @@ from mtgbn.compiled import kernel
 from mtgbn.model.coordinates import sigma_h_of, unconstrained_value_and_gradient
 from mtgbn.model.posterior import Posterior
 
-__all__ = ["Hamiltonian", "find_step_size", "leapfrog", "run_trajectories"]
+__all__ = [
+    "Hamiltonian",
+    "draw_momentum",
+    "leapfrog",
+    "run_trajectories",
+    "to_velocity",
+    "value_and_gradient",
+]
 
 # An energy error beyond this is a divergence: the integrator has left the path for good.
 _DIVERGENCE = 1000.0
@@ -39,13 +46,13 @@ def run_trajectories(
     proposal_gradient = np.empty(d)
     momentum = np.empty(d)
     velocity = np.empty(d)
-    value = _value_and_gradient(hamiltonian, position, gradient, work)
+    value = value_and_gradient(hamiltonian, position, gradient, work)
     # Dual averaging (Hoffman and Gelman 2014, section 3.2).
     start = np.log(10.0 * step_size)
     error = 0.0
     smoothed = np.log(step_size)
     for t in range(draws.shape[0]):
-        kinetic = _draw_momentum(rng, hamiltonian, momentum)
+        kinetic = draw_momentum(rng, hamiltonian, momentum)
         energy = kinetic - value
         wanted = n_steps if n_steps > 0 else min(trajectory_length / step_size, max_steps)
         wanted *= 1.0 + jitter * (2.0 * rng.random() - 1.0)
@@ -61,7 +68,7 @@ def run_trajectories(
             done += 1
             if not new_value > -np.inf:
                 break
-        kinetic = _to_velocity(hamiltonian, momentum, velocity)
+        kinetic = to_velocity(hamiltonian, momentum, velocity)
         change = energy - (kinetic - new_value)
         divergent = not change > -_DIVERGENCE
         acceptance = 0.0 if divergent else min(1.0, np.exp(change))
@@ -95,24 +102,25 @@ def leapfrog(hamiltonian, position, momentum, gradient, step_size, velocity, wor
     """One step, in place; ``gradient`` belongs to ``position`` before and after. Returns the value."""
     for k in range(position.size):
         momentum[k] += 0.5 * step_size * gradient[k]
-    _to_velocity(hamiltonian, momentum, velocity)
+    to_velocity(hamiltonian, momentum, velocity)
     for k in range(position.size):
         position[k] += step_size * velocity[k]
-    value = _value_and_gradient(hamiltonian, position, gradient, work)
+    value = value_and_gradient(hamiltonian, position, gradient, work)
     for k in range(position.size):
         momentum[k] += 0.5 * step_size * gradient[k]
     return value
 
 
 @kernel
-def _value_and_gradient(hamiltonian, position, gradient, work):
+def value_and_gradient(hamiltonian, position, gradient, work):
+    """Log density of a position; writes its gradient."""
     return unconstrained_value_and_gradient(
         hamiltonian.posterior, hamiltonian.centre_factor, position, gradient, work
     )
 
 
 @kernel
-def _draw_momentum(rng, hamiltonian, momentum):
+def draw_momentum(rng, hamiltonian, momentum):
     """Draw a momentum from N(0, M) and return its kinetic energy."""
     inverse_mass, dense_mass = hamiltonian.inverse_mass, hamiltonian.dense_mass
     d = momentum.size
@@ -133,7 +141,7 @@ def _draw_momentum(rng, hamiltonian, momentum):
 
 
 @kernel
-def _to_velocity(hamiltonian, momentum, velocity):
+def to_velocity(hamiltonian, momentum, velocity):
     """Write M^-1 momentum and return the kinetic energy."""
     inverse_mass, dense_mass = hamiltonian.inverse_mass, hamiltonian.dense_mass
     d = momentum.size
@@ -155,36 +163,3 @@ def _to_velocity(hamiltonian, momentum, velocity):
     for k in range(d):
         kinetic += 0.5 * momentum[k] * velocity[k]
     return kinetic
-
-
-@kernel(error_model="numpy")
-def find_step_size(rng, hamiltonian, position, work):
-    """Double or halve the step size until one step is accepted about as often as not; take half.
-
-    After Hoffman and Gelman (2014), Algorithm 4: a start from which dual averaging converges.
-    """
-    d = position.size
-    start_gradient = np.empty(d)
-    start_momentum = np.empty(d)
-    proposal = np.empty(d)
-    gradient = np.empty(d)
-    momentum = np.empty(d)
-    velocity = np.empty(d)
-    value = _value_and_gradient(hamiltonian, position, start_gradient, work)
-    energy = _draw_momentum(rng, hamiltonian, start_momentum) - value
-    step_size = 0.5
-    direction = 0
-    for _ in range(60):
-        proposal[:] = position
-        gradient[:] = start_gradient
-        momentum[:] = start_momentum
-        new_value = leapfrog(hamiltonian, proposal, momentum, gradient, step_size, velocity, work)
-        change = energy - _to_velocity(hamiltonian, momentum, velocity) + new_value
-        now = 1 if change > np.log(0.5) else -1
-        if direction == 0:
-            direction = now
-        elif now != direction:
-            break
-        step_size *= 2.0**direction
-    # One step may be accepted where many would leave the path: stay well inside.
-    return step_size / (4.0 if direction == 1 else 2.0)
