@@ -24,7 +24,7 @@ LANES = 64
 
 # Logarithms are taken of products of pivots while these stay in this range: two factors within it
 # can neither overflow nor lose digits.
-_SMALLEST_PRODUCT, _LARGEST_PRODUCT = 1e-150, 1e150
+SMALLEST_PRODUCT, LARGEST_PRODUCT = 1e-150, 1e150
 
 
 class LogDeterminants(NamedTuple):
@@ -214,14 +214,14 @@ def _weighted_logarithms(factor, first_row, last_row, coefficients, product):
         for lane in range(product.size):
             longer = product[lane] * reciprocal[lane]
             # once out of range, out for good: it may come back with digits lost
-            product[lane] = longer if _SMALLEST_PRODUCT < longer < _LARGEST_PRODUCT else np.nan
+            product[lane] = longer if SMALLEST_PRODUCT < longer < LARGEST_PRODUCT else np.nan
     total = 0.0
     running, coefficient = 1.0, coefficients[0]
     for lane in range(product.size):
-        if _SMALLEST_PRODUCT < product[lane] < _LARGEST_PRODUCT:
+        if SMALLEST_PRODUCT < product[lane] < LARGEST_PRODUCT:
             # the sets of one task and size share their coefficient
             same = coefficients[lane] == coefficient
-            if not (same and _SMALLEST_PRODUCT < running < _LARGEST_PRODUCT):
+            if not (same and SMALLEST_PRODUCT < running < LARGEST_PRODUCT):
                 total -= coefficient * np.log(running)
                 running, coefficient = 1.0, coefficients[lane]
             running *= product[lane]

@@ -11,11 +11,9 @@ import numpy as np
 from mtgbn.compiled import kernel
 from mtgbn.errors import InputError
 from mtgbn.search.grow_shrink import FULL, Forest, enlarge, grow_shrink, plant
-from mtgbn.search.local_scores import LocalScores, scores_workspace
+from mtgbn.search.local_scores import IMPROVEMENT, LocalScores, scores_workspace
 
 __all__ = ["Found", "boss"]
-
-_IMPROVEMENT = 1e-9
 
 
 class Found(NamedTuple):
@@ -71,7 +69,7 @@ def boss(
         while found is None:
             forest = enlarge(forest, p)
             found = _graph_of(scores, forest, order, max_parents, work)
-        if best is None or found.score > best.score + _IMPROVEMENT:
+        if best is None or found.score > best.score + IMPROVEMENT:
             best = found
     return best
 
@@ -146,7 +144,7 @@ def _improve(scores, forest, order, visits, max_parents, work):
                 current = value
             if value > best:
                 best, place = value, k
-        if best > current + _IMPROVEMENT:
+        if best > current + IMPROVEMENT:
             improved = 1
             for k in range(place):
                 order[k] = others[k]

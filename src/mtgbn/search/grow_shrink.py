@@ -11,15 +11,12 @@ from typing import NamedTuple
 import numpy as np
 
 from mtgbn.compiled import kernel
-from mtgbn.search.local_scores import LocalScores, local_score, score_additions
+from mtgbn.search.local_scores import IMPROVEMENT, LocalScores, local_score, score_additions
 
 __all__ = ["FULL", "Forest", "enlarge", "grow_shrink", "plant"]
 
 # What `grow_shrink` returns when the forest has no room: a score that no family has.
 FULL = np.inf
-
-# An improvement must exceed rounding, or ties would send searches in circles.
-_IMPROVEMENT = 1e-9
 
 
 class Forest(NamedTuple):
@@ -134,7 +131,7 @@ def _look(scores, forest, node, place, parents, n_parents, max_parents, work):
     start = forest.used[1]
     count = 0
     for a in np.argsort(-additions, kind="mergesort"):
-        if not additions[a] > base + _IMPROVEMENT:
+        if not additions[a] > base + IMPROVEMENT:
             break
         forest.candidates[start + count] = a
         forest.children[start + count] = -1
@@ -158,7 +155,7 @@ def _shrink(scores, forest, node, place, parents, n_parents, work):
             for t in range(kept.size - 1):
                 fewer[t] = kept[t] if t < r else kept[t + 1]
             value = local_score(scores, node, fewer, kept.size - 1, work)
-            if value > best + _IMPROVEMENT:
+            if value > best + IMPROVEMENT:
                 best, drop = value, r
         if drop < 0:
             break

@@ -12,6 +12,7 @@ from mtgbn.compiled import kernel
 from mtgbn.errors import InputError
 from mtgbn.graphs import topological_order
 from mtgbn.search.local_scores import (
+    IMPROVEMENT,
     LocalScores,
     local_score,
     score_additions,
@@ -19,8 +20,6 @@ from mtgbn.search.local_scores import (
 )
 
 __all__ = ["hill_climb"]
-
-_IMPROVEMENT = 1e-9
 
 
 def hill_climb(
@@ -87,18 +86,18 @@ def _climb(scores, adjacency, allowed, max_parents, tabu, exchange, work):
     move = 0
     while True:
         tail, head, reverse, gain = _best_move(
-            adjacency, allowed, gains, max_parents, until, move, best - total + _IMPROVEMENT
+            adjacency, allowed, gains, max_parents, until, move, best - total + IMPROVEMENT
         )
-        if gain <= _IMPROVEMENT and exchange:
+        if gain <= IMPROVEMENT and exchange:
             node = _exchange(scores, adjacency, allowed, families, work)
             if node >= 0:
                 families[node] = _renew(scores, adjacency, allowed, max_parents, node, gains, work)
                 total = families.sum()
-                if total > best + _IMPROVEMENT:
+                if total > best + IMPROVEMENT:
                     best, since_best = total, 0
                     best_graph[:] = adjacency
                 continue
-        if tail < 0 or (gain <= _IMPROVEMENT and since_best >= tabu):
+        if tail < 0 or (gain <= IMPROVEMENT and since_best >= tabu):
             break
         until[tail, head] = until[head, tail] = move + tabu
         move += 1
@@ -109,7 +108,7 @@ def _climb(scores, adjacency, allowed, max_parents, tabu, exchange, work):
             families[tail] = _renew(scores, adjacency, allowed, max_parents, tail, gains, work)
         total = families.sum()
         since_best += 1
-        if total > best + _IMPROVEMENT:
+        if total > best + IMPROVEMENT:
             best, since_best = total, 0
             best_graph[:] = adjacency
     adjacency[:] = best_graph
@@ -130,7 +129,7 @@ def _exchange(scores, adjacency, allowed, families, work):
                 fewer[t] = parents[t] if t < r else parents[t + 1]
             score_additions(scores, node, fewer, fewer.size, possible, additions, work)
             for a in np.argsort(-additions):
-                if not additions[a] > families[node] + _IMPROVEMENT:
+                if not additions[a] > families[node] + IMPROVEMENT:
                     break
                 if not _has_path(adjacency, node, a, False):
                     adjacency[parents[r], node] = False

@@ -14,11 +14,19 @@ from mtgbn.compiled import kernel
 from mtgbn.errors import InputError
 from mtgbn.model import StructurePrior
 from mtgbn.model.arguments import check_delta, check_positive_definite, check_scatters
+from mtgbn.model.log_determinants import LARGEST_PRODUCT, SMALLEST_PRODUCT
 
-__all__ = ["LocalScores", "gather_scores", "local_score", "score_additions", "scores_workspace"]
+__all__ = [
+    "IMPROVEMENT",
+    "LocalScores",
+    "gather_scores",
+    "local_score",
+    "score_additions",
+    "scores_workspace",
+]
 
-# Logarithms are taken of products over draws while these stay in this range.
-_SMALLEST_PRODUCT, _LARGEST_PRODUCT = 1e-150, 1e150
+# An improvement of a score must exceed rounding, or ties would send searches in circles.
+IMPROVEMENT = 1e-9
 
 
 class LocalScores(NamedTuple):
@@ -208,7 +216,7 @@ def _mean_log(scores, values, half):
         value = values[lane]
         if not value > 0.0:
             return np.nan
-        if not (_SMALLEST_PRODUCT < product < _LARGEST_PRODUCT):
+        if not (SMALLEST_PRODUCT < product < LARGEST_PRODUCT):
             total += np.log(product)
             product = 1.0
         product *= value
