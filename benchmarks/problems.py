@@ -21,7 +21,7 @@ def random_dag(rng: np.random.Generator, p: int, n_edges: int) -> np.ndarray:
 def random_problem(
     rng: np.random.Generator, m: int, p: int, n: int, n_edges: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Unrelated random DAGs (the worst case: no family occurs twice) and white data."""
+    """Unrelated random DAGs (the worst case: few families occur twice) and white data."""
     adjacencies = np.array([random_dag(rng, p, n_edges) for _ in range(m)])
     rows = rng.standard_normal((m, n, p))
     return adjacencies, np.einsum("tni,tnj->tij", rows, rows), np.full(m, n - 1.0)
