@@ -8,6 +8,7 @@ from mtgbn.graphs import topological_order
 
 __all__ = [
     "check_adjacencies",
+    "check_count",
     "check_degree",
     "check_delta",
     "check_positive_definite",
@@ -37,6 +38,13 @@ def check_degree(d: float) -> float:
     if not (_is_number(d) and d > _SMALLEST_DEGREE):
         raise InputError(f"d must be a positive number; got {d!r}")
     return float(d)
+
+
+def check_count(name: str, value, least: int) -> None:
+    """Raise an error unless ``value`` is a whole number of at least ``least``."""
+    is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not is_whole or value < least:
+        raise InputError(f"{name} must be a whole number of at least {least}; got {value!r}")
 
 
 def _is_number(value) -> bool:

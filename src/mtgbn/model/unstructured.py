@@ -10,16 +10,22 @@ __all__ = ["unstructured_sigma_h"]
 
 
 def unstructured_sigma_h(
-    scatters: np.ndarray, ns: np.ndarray, nu0: float, tolerance: float = 0.01, max_iter: int = 30
+    scatters: np.ndarray,
+    ns: np.ndarray,
+    nu0: float,
+    tolerance: float = 0.01,
+    max_iter: int = 30,
+    *,
+    checked: bool = False,
 ) -> np.ndarray:
     """Sigma_h that maximises the marginal likelihood under complete graphs, to a loose tolerance.
 
     EM with E[Omega_i] = (nu0 + n_i)(sigma_h + T_i)^-1 and sigma_h = m nu0 (sum_i E[Omega_i])^-1. It is
-    where samplers start, so a few per cent suffice.
+    where samplers start, so a few per cent suffice. ``checked`` as in `build_posterior`.
     """
     p = np.shape(scatters)[-1]
     check_delta(nu0, p)
-    scatters, ns = check_scatters(scatters, ns, p)
+    scatters, ns = check_scatters(scatters, ns, p, semidefinite=not checked)
     identity = np.eye(p)
     pooled = scatters.sum(axis=0) / ns.sum()
     sigma_h = max(nu0 - p - 1, 1.0) * pooled

@@ -9,7 +9,7 @@ import numpy as np
 
 from mtgbn.errors import InputError
 from mtgbn.model import StructurePrior, build_posterior, check_proper, unstructured_sigma_h
-from mtgbn.model.arguments import check_positive_definite
+from mtgbn.model.arguments import check_count, check_positive_definite
 from mtgbn.sampling import gibbs, hmc
 from mtgbn.sampling.draws import Draws
 from mtgbn.sampling.labelled_graphs import stack_graphs
@@ -79,9 +79,10 @@ def sample_sigma_h(
         If the data do not determine sigma_h; the message says what to do.
     """
     tasks = Tasks.from_any(tasks)
-    _check_counts(n_draws=(n_draws, 1), n_chains=(n_chains, 1))
+    check_count("n_draws", n_draws, 1)
+    check_count("n_chains", n_chains, 1)
     if n_jobs is not None:
-        _check_counts(n_jobs=(n_jobs, 1))
+        check_count("n_jobs", n_jobs, 1)
     if sampler not in ("hmc", "gibbs"):
         raise InputError(f"sampler must be 'hmc' or 'gibbs'; got {sampler!r}")
     if sampler == "gibbs" and structure_prior != "restricted":
@@ -91,7 +92,7 @@ def sample_sigma_h(
     hmc_settings = _hmc_settings(sampler, settings)
     if n_warmup is None:
         n_warmup = 300 if warm_start is None else 50
-    _check_counts(n_warmup=(n_warmup, 0))
+    check_count("n_warmup", n_warmup, 0)
 
     adjacencies = stack_graphs(adjacencies, tasks)
     posterior = build_posterior(
@@ -164,7 +165,7 @@ def _starts(tasks, nu0, initial, warm_start, sampler, n_chains) -> list:
             return list(warm_start.states)
         return list(warm_start.sigma_h[:, -1])
     if initial is None:
-        initial = unstructured_sigma_h(tasks.scatters, tasks.ns, nu0)
+        initial = unstructured_sigma_h(tasks.scatters, tasks.ns, nu0, checked=True)
     return [check_positive_definite(initial, "initial", tasks.n_variables)] * n_chains
 
 
@@ -204,10 +205,3 @@ def _seed_sequence(random_state) -> np.random.SeedSequence:
             "random_state must be a whole number of at least 0, a SeedSequence or a Generator; "
             f"got {random_state!r}"
         ) from None
-
-
-def _check_counts(**counts) -> None:
-    for name, (value, least) in counts.items():
-        is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-        if not is_whole or value < least:
-            raise InputError(f"{name} must be a whole number of at least {least}; got {value!r}")

@@ -121,15 +121,7 @@ def score_additions(scores, node, parents, n_parents, allowed, out, work):
     """
     rows, variances, residual = work
     p, _, lanes = scores.matrices.shape
-    _condition(scores, node, parents, n_parents, allowed, rows, variances)
-    determinant = np.zeros(2)
-    for r in range(n_parents):
-        for half in range(2):
-            determinant[half] += _mean_log(scores, variances[parents[r]], half)
-    bonus = 0.0
-    for r in range(n_parents):
-        bonus += scores.edge_bonus[parents[r], node]
-    base = _family(scores, n_parents, bonus, determinant, variances[node], 0.0, 0.0)
+    base, bonus, determinant = _score(scores, node, parents, n_parents, allowed, rows, variances)
     for a in range(p):
         out[a] = -np.inf
         if not allowed[a]:
@@ -160,14 +152,21 @@ def local_score(scores, node, parents, n_parents, work):
     """Score of one family."""
     rows, variances, _ = work
     nobody = np.zeros(scores.matrices.shape[0], dtype=np.bool_)
-    _condition(scores, node, parents, n_parents, nobody, rows, variances)
+    return _score(scores, node, parents, n_parents, nobody, rows, variances)[0]
+
+
+@kernel(error_model="numpy")
+def _score(scores, node, parents, n_parents, allowed, rows, variances):
+    """Condition on the parents; returns the family's score, the edges' bonus and mean ln|M_PP|."""
+    _condition(scores, node, parents, n_parents, allowed, rows, variances)
     determinant = np.zeros(2)
     bonus = 0.0
     for r in range(n_parents):
         bonus += scores.edge_bonus[parents[r], node]
         for half in range(2):
             determinant[half] += _mean_log(scores, variances[parents[r]], half)
-    return _family(scores, n_parents, bonus, determinant, variances[node], 0.0, 0.0)
+    value = _family(scores, n_parents, bonus, determinant, variances[node], 0.0, 0.0)
+    return value, bonus, determinant
 
 
 @kernel(error_model="numpy")

@@ -6,7 +6,12 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
 from mtgbn.errors import InputError
-from mtgbn.model.arguments import check_adjacencies, check_delta, check_positive_definite
+from mtgbn.model.arguments import (
+    check_adjacencies,
+    check_count,
+    check_delta,
+    check_positive_definite,
+)
 from mtgbn.tasks import Tasks
 
 __all__ = ["Simulation", "draw_covariance", "simulate_tasks"]
@@ -52,13 +57,9 @@ def simulate_tasks(
         Probability that a task lacks an edge of the shared DAG.
     random_state : int or numpy.random.Generator, optional
     """
-    for name, value, least in (
-        ("n_tasks", n_tasks, 1),
-        ("n_variables", n_variables, 2),
-        ("n_rows", n_rows, 2),
-    ):
-        if not isinstance(value, int | np.integer) or value < least:
-            raise InputError(f"{name} must be a whole number of at least {least}; got {value!r}")
+    check_count("n_tasks", n_tasks, 1)
+    check_count("n_variables", n_variables, 2)
+    check_count("n_rows", n_rows, 2)
     for name, value in (("edge_probability", edge_probability), ("edge_change", edge_change)):
         if not 0 <= value <= 1:
             raise InputError(f"{name} must be between 0 and 1; got {value}")
