@@ -44,6 +44,39 @@ def related_problem(
     return adjacencies, np.array(scatters), np.full(m, n - 1.0)
 
 
+def shared_dag_tasks(
+    m: int, p: int, n: int, n_edges: int, change: float = 0.1, seed: int = 0
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """Rows of m tasks and their DAGs: one causal order, most edges and coefficients in common.
+
+    Each task lacks a random tenth (``change``) of the common edges and has as many of its own.
+    Coefficients are of size .3 to .9, noise has unit variance, columns are standardised and permuted.
+    """
+    rng = np.random.default_rng(seed)
+    parents, children = np.triu_indices(p, 1)
+    pairs = rng.permutation(len(parents))
+    common, others = pairs[:n_edges], pairs[n_edges:]
+    shared = random_coefficients(rng, len(pairs))
+    n_changed = round(change * n_edges)
+    order = rng.permutation(p)
+    tasks, adjacencies = [], np.zeros((m, p, p), dtype=bool)
+    for task in range(m):
+        kept = rng.permutation(common)[n_changed:]
+        own = rng.choice(others, n_changed, replace=False)
+        weights = np.zeros((p, p))
+        weights[parents[kept], children[kept]] = shared[kept]
+        weights[parents[own], children[own]] = random_coefficients(rng, n_changed)
+        rows = np.linalg.solve((np.eye(p) - weights).T, rng.standard_normal((p, n))).T
+        tasks.append(((rows - rows.mean(axis=0)) / rows.std(axis=0))[:, order])
+        adjacencies[task] = weights[np.ix_(order, order)] != 0
+    return tasks, adjacencies
+
+
+def random_coefficients(rng: np.random.Generator, size: int) -> np.ndarray:
+    """Coefficients of size .3 to .9 and either sign."""
+    return rng.uniform(0.3, 0.9, size) * rng.choice([-1, 1], size)
+
+
 def random_posterior(
     m: int, p: int, n: int = 250, edges_per_variable: float = 1.5, prior="uniform", seed: int = 0
 ) -> tuple[Posterior, np.ndarray]:

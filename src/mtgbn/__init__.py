@@ -8,10 +8,26 @@ import importlib
 __version__ = "0.1.0.dev0"
 
 # Loaded on first use, so that `import mtgbn` does not pay for numba and scipy.
-_SUBPACKAGES = ("errors", "graphs", "model", "sampling", "search", "simulate", "tasks")
-_NAMES = {"Tasks": "mtgbn.tasks"}
+_SUBPACKAGES = (
+    "errors",
+    "graphs",
+    "learn",
+    "metrics",
+    "model",
+    "sampling",
+    "search",
+    "simulate",
+    "tasks",
+)
+_NAMES = {
+    "AVG": "mtgbn.learn",
+    "Knowledge": "mtgbn.search",
+    "MTGBN": "mtgbn.learn",
+    "SIG": "mtgbn.learn",
+    "Tasks": "mtgbn.tasks",
+}
 
-__all__ = ["Tasks", "__version__", *_SUBPACKAGES]
+__all__ = ["AVG", "MTGBN", "SIG", "Knowledge", "Tasks", "__version__", *_SUBPACKAGES]
 
 
 def __getattr__(name):

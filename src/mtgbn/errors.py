@@ -1,6 +1,13 @@
 """Every exception and warning that mtgbn raises by name."""
 
-__all__ = ["CollinearityWarning", "GraphError", "ImproperPosteriorError", "InputError"]
+__all__ = [
+    "CollinearityWarning",
+    "ConvergenceWarning",
+    "GraphError",
+    "ImproperPosteriorError",
+    "InputError",
+    "NotFittedError",
+]
 
 
 class InputError(ValueError):
@@ -15,5 +22,13 @@ class ImproperPosteriorError(ValueError):
     """The posterior of sigma_h has no finite integral, so there is nothing to sample."""
 
 
+class NotFittedError(ValueError, AttributeError):
+    """An estimator was asked for what only `fit` can give."""
+
+
 class CollinearityWarning(UserWarning):
     """Columns of a task are linear combinations of others."""
+
+
+class ConvergenceWarning(UserWarning):
+    """EM ended before it had settled, or its draws cannot be trusted; the message has the numbers."""

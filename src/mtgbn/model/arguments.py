@@ -14,6 +14,7 @@ __all__ = [
     "check_positive_definite",
     "check_scatters",
     "real_array",
+    "seed_sequence",
 ]
 
 # Closer to its lower bound than this, a degree of freedom vanishes in (d + a - 1)/2 for larger sets.
@@ -160,3 +161,19 @@ def _check_symmetric(matrix, name: str, p: int | None) -> np.ndarray:
             f"element ({j}, {i}) is {matrix[j, i]:.6g}"
         )
     return (matrix + matrix.T) / 2
+
+
+def seed_sequence(random_state) -> np.random.SeedSequence:
+    """Return the seeds that a valid random_state stands for; a Generator is advanced."""
+    if isinstance(random_state, np.random.SeedSequence):
+        # Spawning counts up inside the sequence; a copy gives the same chains every time.
+        return np.random.SeedSequence(random_state.entropy, spawn_key=random_state.spawn_key)
+    if isinstance(random_state, np.random.Generator):
+        return np.random.SeedSequence(random_state.integers(2**32, size=4).tolist())
+    try:
+        return np.random.SeedSequence(random_state)
+    except (TypeError, ValueError):
+        raise InputError(
+            "random_state must be a whole number of at least 0, a SeedSequence or a Generator; "
+            f"got {random_state!r}"
+        ) from None

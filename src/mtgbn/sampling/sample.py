@@ -9,7 +9,7 @@ import numpy as np
 
 from mtgbn.errors import InputError
 from mtgbn.model import StructurePrior, build_posterior, check_proper, unstructured_sigma_h
-from mtgbn.model.arguments import check_count, check_positive_definite
+from mtgbn.model.arguments import check_count, check_positive_definite, seed_sequence
 from mtgbn.sampling import gibbs, hmc
 from mtgbn.sampling.draws import Draws
 from mtgbn.sampling.labelled_graphs import stack_graphs
@@ -101,7 +101,7 @@ def sample_sigma_h(
     check_proper(posterior, tasks.variables)
     starts = _starts(tasks, nu0, initial, warm_start, sampler, n_chains)
     dispersed = warm_start is None
-    seeds = _seed_sequence(random_state).spawn(n_chains)
+    seeds = seed_sequence(random_state).spawn(n_chains)
 
     stopped = Event()
 
@@ -190,18 +190,3 @@ def _hmc_settings(sampler: str, settings: dict) -> hmc.HMCSettings:
     hmc_settings = hmc.HMCSettings(**settings)
     hmc_settings.check()
     return hmc_settings
-
-
-def _seed_sequence(random_state) -> np.random.SeedSequence:
-    if isinstance(random_state, np.random.SeedSequence):
-        # Spawning counts up inside the sequence; a copy gives the same chains every time.
-        return np.random.SeedSequence(random_state.entropy, spawn_key=random_state.spawn_key)
-    if isinstance(random_state, np.random.Generator):
-        return np.random.SeedSequence(random_state.integers(2**32, size=4).tolist())
-    try:
-        return np.random.SeedSequence(random_state)
-    except (TypeError, ValueError):
-        raise InputError(
-            "random_state must be a whole number of at least 0, a SeedSequence or a Generator; "
-            f"got {random_state!r}"
-        ) from None

@@ -4,31 +4,24 @@ An order decides a DAG: every variable takes its parents from its predecessors b
 shrinking. One variable after the other is moved to its best place until no move improves the score.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
 from mtgbn.compiled import kernel
 from mtgbn.errors import InputError
+from mtgbn.model.arguments import check_count
+from mtgbn.search.found import Found
 from mtgbn.search.grow_shrink import FULL, Forest, enlarge, grow_shrink, plant
+from mtgbn.search.knowledge import Constraints, no_constraints
 from mtgbn.search.local_scores import IMPROVEMENT, LocalScores, scores_workspace
 
-__all__ = ["Found", "boss"]
-
-
-class Found(NamedTuple):
-    """The best DAG of a search; ``adjacency[i, j]`` means i -> j."""
-
-    adjacency: np.ndarray
-    score: float
-    order: np.ndarray
+__all__ = ["boss"]
 
 
 def boss(
     scores: LocalScores,
+    constraints: Constraints | None = None,
     *,
-    n_restarts: int = 4,
-    max_parents: int | None = None,
+    n_restarts: int = 10,
     initial=None,
     random_state: int | np.random.SeedSequence | np.random.Generator | None = None,
 ) -> Found:
@@ -38,43 +31,66 @@ def boss(
     ----------
     scores : LocalScores
         From `gather_scores`.
+    constraints : Constraints, optional
+        What a graph may and must contain; see `Knowledge`.
     n_restarts : int
-        Searches from random orders, after the first. They share all scores.
-    max_parents : int, optional
+        Searches after the first, each from the best order so far with a third of the variables put
+        at random places. They share all scores.
     initial : array (p,), optional
         The order from which the first search starts; random if left out.
     random_state : int, numpy.random.SeedSequence or numpy.random.Generator, optional
     """
     p = scores.matrices.shape[0]
-    max_parents = p - 1 if max_parents is None else int(max_parents)
-    if not 0 <= max_parents < p:
-        raise InputError(f"max_parents must be between 0 and p - 1 = {p - 1}; got {max_parents}")
-    if n_restarts < 0:
-        raise InputError(f"n_restarts must not be negative; got {n_restarts}")
+    constraints = no_constraints(p) if constraints is None else constraints
+    check_count("n_restarts", n_restarts, 0)
     rng = np.random.default_rng(random_state)
-    work = scores_workspace(scores, max_parents)
+    work = scores_workspace(scores, constraints.max_parents)
     forest = plant(p)
-    best = None
+    order = rng.permutation(p)
+    if initial is not None:
+        order = np.array(initial, dtype=np.int64)
+        if not np.array_equal(np.sort(order), np.arange(p)):
+            raise InputError("initial must be a permutation of the variables 0 to p - 1")
+    best = best_order = None
     for start in range(n_restarts + 1):
-        order = rng.permutation(p)
-        if start == 0 and initial is not None:
-            order = np.array(initial, dtype=np.int64)
-            if not np.array_equal(np.sort(order), np.arange(p)):
-                raise InputError("initial must be a permutation of the variables 0 to p - 1")
+        if start > 0:
+            order = _displace_third(best_order, rng)
+        order = _obey(order, constraints.required)
         visits = rng.permutation(p)
-        while (status := _improve(scores, forest, order, visits, max_parents, work)) != 0:
+        while (status := _improve(scores, forest, order, visits, constraints, work)) != 0:
             if status == 2:
                 forest = enlarge(forest, p)
-        found = _graph_of(scores, forest, order, max_parents, work)
+        found = _graph_of(scores, forest, order, constraints, work)
         while found is None:
             forest = enlarge(forest, p)
-            found = _graph_of(scores, forest, order, max_parents, work)
+            found = _graph_of(scores, forest, order, constraints, work)
         if best is None or found.score > best.score + IMPROVEMENT:
-            best = found
+            best, best_order = found, order
     return best
 
 
-def _graph_of(scores, forest: Forest, order, max_parents, work) -> Found | None:
+def _displace_third(order: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The order with a third of its variables, and two more, taken out and put anywhere."""
+    p = len(order)
+    moved = rng.choice(p, min(p // 3 + 2, p), replace=False).tolist()
+    displaced = [variable for variable in order.tolist() if variable not in moved]
+    for variable in moved:
+        displaced.insert(rng.integers(len(displaced) + 1), variable)
+    return np.array(displaced)
+
+
+def _obey(order: np.ndarray, required: np.ndarray) -> np.ndarray:
+    """The order with as little change as puts every required parent before its child."""
+    obeyed = []
+    left = list(order)
+    while left:
+        first = next(v for v in left if not required[left, v].any())
+        obeyed.append(first)
+        left.remove(first)
+    return np.array(obeyed)
+
+
+def _graph_of(scores, forest: Forest, order, constraints, work) -> Found | None:
     """The DAG of an order; None if the forest has no room."""
     p = len(order)
     adjacency = np.zeros((p, p), dtype=bool)
@@ -82,18 +98,18 @@ def _graph_of(scores, forest: Forest, order, max_parents, work) -> Found | None:
     parents = np.empty(p, dtype=np.int64)
     total = 0.0
     for node in order:
-        score, place = grow_shrink(scores, forest, node, before, max_parents, parents, work)
+        score, place = grow_shrink(scores, forest, node, before, constraints, parents, work)
         if score == FULL:
             return None
         bits = np.unpackbits(forest.parents[place].view(np.uint8), bitorder="little")
         adjacency[:, node] = bits[:p].astype(bool)
         total += score
         before[node] = True
-    return Found(adjacency, float(total), order.copy())
+    return Found(adjacency, float(total))
 
 
 @kernel(error_model="numpy")
-def _improve(scores, forest, order, visits, max_parents, work):
+def _improve(scores, forest, order, visits, constraints, work):
     """Visit every variable once. 0: nothing improved; 1: something did; 2: the forest is full."""
     p = order.size
     others = np.empty(p - 1, dtype=order.dtype)
@@ -106,38 +122,44 @@ def _improve(scores, forest, order, visits, max_parents, work):
     for moved in visits:
         now = 0
         count = 0
+        first, last = 0, p - 1  # places between what must come before it and what must come after
         for k in range(p):
             if order[k] == moved:
                 now = k
-            else:
-                others[count] = order[k]
-                count += 1
+                continue
+            if constraints.required[order[k], moved]:
+                first = count + 1
+            if constraints.required[moved, order[k]] and last == p - 1:
+                last = count
+            others[count] = order[k]
+            count += 1
         before[:] = False
-        for k in range(p):
-            own[k], _ = grow_shrink(scores, forest, moved, before, max_parents, parents, work)
+        for k in range(first):
+            before[others[k]] = True
+        for k in range(first, last + 1):
+            own[k], _ = grow_shrink(scores, forest, moved, before, constraints, parents, work)
             if own[k] == FULL:
                 return 2
-            if k == p - 1:
+            if k == last:
                 break
             other = others[k]
-            after[k], _ = grow_shrink(scores, forest, other, before, max_parents, parents, work)
+            after[k], _ = grow_shrink(scores, forest, other, before, constraints, parents, work)
             before[moved] = True
             with_moved[k], _ = grow_shrink(
-                scores, forest, other, before, max_parents, parents, work
+                scores, forest, other, before, constraints, parents, work
             )
             before[moved] = False
             if after[k] == FULL or with_moved[k] == FULL:
                 return 2
             before[other] = True
-        # total[k] = own[k] + without, up to k, + with, from k on
-        total = own[0]
-        for k in range(p - 1):
-            total += with_moved[k]
+        # At place k: own[k], those up to k without the moved variable, those from k on with it.
+        others_now = 0.0
+        for k in range(first, last):
+            others_now += with_moved[k]
         best, place = -np.inf, now
         current = 0.0
-        others_now = total - own[0]
-        for k in range(p):
-            if k > 0:
+        for k in range(first, last + 1):
+            if k > first:
                 others_now += after[k - 1] - with_moved[k - 1]
             value = own[k] + others_now
             if k == now:

@@ -76,24 +76,29 @@ def enlarge(forest: Forest, p: int) -> Forest:
 
 
 @kernel(error_model="numpy")
-def grow_shrink(scores: LocalScores, forest: Forest, node, allowed, max_parents, parents, work):
-    """Best score found for ``node`` with parents among ``allowed``; `FULL` if the forest is.
+def grow_shrink(scores: LocalScores, forest: Forest, node, before, constraints, parents, work):
+    """Best score found for ``node`` with parents among those before it; `FULL` if the forest is.
 
-    ``parents`` is scratch for the walk; the parents found are the bits of ``forest.parents`` at the
-    tree node that is returned second.
+    The caller sees to it that required parents are among them. ``parents`` is scratch for the walk;
+    the parents found are the bits of ``forest.parents`` at the tree node that is returned second.
     """
     place = node
-    n_parents = 0
+    n_required = 0
+    for a in range(before.size):
+        if constraints.required[a, node]:
+            parents[n_required] = a
+            n_required += 1
+    n_parents = n_required
     while True:
         if forest.count[place] < 0 and not _look(
-            scores, forest, node, place, parents, n_parents, max_parents, work
+            scores, forest, node, place, parents, n_parents, constraints, work
         ):
             return FULL, place
-        if n_parents == max_parents:
+        if n_parents == constraints.max_parents:
             break
         step = -1
         for c in range(forest.first[place], forest.first[place] + forest.count[place]):
-            if allowed[forest.candidates[c]]:
+            if before[forest.candidates[c]]:
                 step = c
                 break
         if step < 0:
@@ -109,22 +114,21 @@ def grow_shrink(scores: LocalScores, forest: Forest, node, allowed, max_parents,
         n_parents += 1
         place = forest.children[step]
     if np.isnan(forest.shrunk[place]):
-        _shrink(scores, forest, node, place, parents, n_parents, work)
+        _shrink(scores, forest, node, place, parents, n_parents, n_required, work)
     return forest.shrunk[place], place
 
 
 @kernel(error_model="numpy")
-def _look(scores, forest, node, place, parents, n_parents, max_parents, work):
+def _look(scores, forest, node, place, parents, n_parents, constraints, work):
     """Find the variables that improve a tree node; False if there is no room for them."""
     p = scores.matrices.shape[0]
     if forest.used[1] + p > forest.candidates.size:
         return False
-    others = np.ones(p, dtype=np.bool_)
-    others[node] = False
+    others = constraints.allowed[:, node].copy()
     for r in range(n_parents):
         others[parents[r]] = False
     additions = np.empty(p)
-    if n_parents == max_parents:
+    if n_parents == constraints.max_parents:
         others[:] = False
     base = score_additions(scores, node, parents, n_parents, others, additions, work)
     forest.grown[place] = base
@@ -144,14 +148,14 @@ def _look(scores, forest, node, place, parents, n_parents, max_parents, work):
 
 
 @kernel(error_model="numpy")
-def _shrink(scores, forest, node, place, parents, n_parents, work):
-    """Drop parents, the most useless first, while that improves the score."""
+def _shrink(scores, forest, node, place, parents, n_parents, n_required, work):
+    """Drop parents that are not required, the most useless first, while that improves the score."""
     kept = parents[:n_parents].copy()
     fewer = np.empty(n_parents, dtype=parents.dtype)
     best = forest.grown[place]
     while kept.size > 0:
         drop = -1
-        for r in range(kept.size):
+        for r in range(n_required, kept.size):
             for t in range(kept.size - 1):
                 fewer[t] = kept[t] if t < r else kept[t + 1]
             value = local_score(scores, node, fewer, kept.size - 1, work)

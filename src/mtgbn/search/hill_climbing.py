@@ -11,6 +11,9 @@ import numpy as np
 from mtgbn.compiled import kernel
 from mtgbn.errors import InputError
 from mtgbn.graphs import topological_order
+from mtgbn.model.arguments import check_count
+from mtgbn.search.found import Found
+from mtgbn.search.knowledge import Constraints, no_constraints
 from mtgbn.search.local_scores import (
     IMPROVEMENT,
     LocalScores,
@@ -24,61 +27,89 @@ __all__ = ["hill_climb"]
 
 def hill_climb(
     scores: LocalScores,
-    initial=None,
+    constraints: Constraints | None = None,
     *,
-    candidates=None,
-    max_parents: int | None = None,
+    initial=None,
+    n_restarts: int = 0,
     tabu: int = 0,
     exchange: bool = True,
-) -> tuple[np.ndarray, float]:
+    random_state: int | np.random.SeedSequence | np.random.Generator | None = None,
+) -> Found:
     """Climb from a DAG to a local optimum.
 
     Parameters
     ----------
     scores : LocalScores
+    constraints : Constraints, optional
+        What a graph may and must contain; see `Knowledge` and `find_candidates`.
     initial : array (p, p), optional
-        Where to start; ``initial[i, j]`` means i -> j. Default: the empty graph.
-    candidates : array (p, p), optional
-        Edges that may be added; ``candidates[i, j]`` allows i -> j. Default: all.
-    max_parents : int, optional
+        Where to start; ``initial[i, j]`` means i -> j. Default: the required edges alone.
+    n_restarts : int
+        Climbs from the best graph so far with as many edges changed at random as it has nodes.
     tabu : int
         Moves without a new best graph after which the search ends; a pair that was changed is left
         alone as long, unless touching it gives a new best graph.
     exchange : bool
         Also exchange one parent for another. False: the moves of the paper.
-
-    Returns
-    -------
-    adjacency : array (p, p)
-    score : float
+    random_state : int, numpy.random.SeedSequence or numpy.random.Generator, optional
+        For the restarts.
     """
     p = scores.matrices.shape[0]
-    adjacency = np.zeros((p, p), dtype=np.bool_)
+    constraints = no_constraints(p) if constraints is None else constraints
+    check_count("n_restarts", n_restarts, 0)
+    check_count("tabu", tabu, 0)
+    adjacency = constraints.required.copy()
     if initial is not None:
         topological_order(initial)  # raises, showing a cycle
         adjacency = np.array(initial, dtype=np.bool_)
-    allowed = np.ones((p, p), dtype=np.bool_)
-    if candidates is not None:
-        allowed = np.array(candidates, dtype=np.bool_)
-    if adjacency.shape != (p, p) or allowed.shape != (p, p):
-        raise InputError(f"initial and candidates must have shape ({p}, {p})")
-    np.fill_diagonal(allowed, False)
-    max_parents = p - 1 if max_parents is None else int(max_parents)
-    if not adjacency.sum(axis=0).max(initial=0) <= max_parents < p:
-        raise InputError(f"max_parents = {max_parents} does not fit {p} variables or the start")
+        _check_start(adjacency, constraints, p)
+    rng = np.random.default_rng(random_state)
     work = scores_workspace(scores, p - 1)
-    score = _climb(scores, adjacency, allowed, max_parents, tabu, exchange, work)
-    return adjacency, float(score)
+    best = None
+    for start in range(n_restarts + 1):
+        if start > 0:
+            adjacency = _shake(best.adjacency, constraints, rng)
+        score = _climb(scores, adjacency, constraints, tabu, exchange, work)
+        if best is None or score > best.score + IMPROVEMENT:
+            best = Found(adjacency, float(score))
+    return best
+
+
+def _check_start(adjacency: np.ndarray, constraints: Constraints, p: int) -> None:
+    if adjacency.shape != (p, p):
+        raise InputError(f"initial must have shape ({p}, {p}); got {adjacency.shape}")
+    forbidden = np.argwhere(adjacency & ~constraints.allowed)
+    missing = np.argwhere(constraints.required & ~adjacency)
+    if forbidden.size or missing.size:
+        i, j = (forbidden if forbidden.size else missing)[0]
+        what = "has the forbidden" if forbidden.size else "lacks the required"
+        raise InputError(f"the initial graph {what} edge {i} -> {j}")
+    if adjacency.sum(axis=0).max(initial=0) > constraints.max_parents:
+        raise InputError(f"a node of the initial graph has over {constraints.max_parents} parents")
+
+
+def _shake(adjacency: np.ndarray, constraints: Constraints, rng) -> np.ndarray:
+    """The graph after p random changes of edges that leave it a graph that is allowed."""
+    shaken = adjacency.copy()
+    pairs = np.argwhere(constraints.allowed & ~constraints.required & ~constraints.required.T)
+    for i, j in rng.permutation(pairs)[: len(adjacency)]:
+        if shaken[i, j]:
+            shaken[i, j] = False
+        elif not _has_path(shaken, j, i, True):  # an edge j -> i would be turned round
+            shaken[j, i] = False
+            if shaken[:, j].sum() < constraints.max_parents:
+                shaken[i, j] = True
+    return shaken
 
 
 @kernel(error_model="numpy")
-def _climb(scores, adjacency, allowed, max_parents, tabu, exchange, work):
+def _climb(scores, adjacency, constraints, tabu, exchange, work):
     """Climb in place; returns the score of the best graph, which ``adjacency`` then holds."""
     p = adjacency.shape[0]
     families = np.empty(p)
     gains = np.empty((p, p))
     for node in range(p):
-        families[node] = _renew(scores, adjacency, allowed, max_parents, node, gains, work)
+        families[node] = _renew(scores, adjacency, constraints, node, gains, work)
     best_graph = adjacency.copy()
     best = total = families.sum()
     until = np.full((p, p), -1, dtype=np.int64)  # the pair is left alone before this move
@@ -86,12 +117,12 @@ def _climb(scores, adjacency, allowed, max_parents, tabu, exchange, work):
     move = 0
     while True:
         tail, head, reverse, gain = _best_move(
-            adjacency, allowed, gains, max_parents, until, move, best - total + IMPROVEMENT
+            adjacency, constraints, gains, until, move, best - total + IMPROVEMENT
         )
         if gain <= IMPROVEMENT and exchange:
-            node = _exchange(scores, adjacency, allowed, families, work)
+            node = _exchange(scores, adjacency, constraints, families, work)
             if node >= 0:
-                families[node] = _renew(scores, adjacency, allowed, max_parents, node, gains, work)
+                families[node] = _renew(scores, adjacency, constraints, node, gains, work)
                 total = families.sum()
                 if total > best + IMPROVEMENT:
                     best, since_best = total, 0
@@ -102,10 +133,10 @@ def _climb(scores, adjacency, allowed, max_parents, tabu, exchange, work):
         until[tail, head] = until[head, tail] = move + tabu
         move += 1
         adjacency[tail, head] = not adjacency[tail, head]
-        families[head] = _renew(scores, adjacency, allowed, max_parents, head, gains, work)
+        families[head] = _renew(scores, adjacency, constraints, head, gains, work)
         if reverse:
             adjacency[head, tail] = True
-            families[tail] = _renew(scores, adjacency, allowed, max_parents, tail, gains, work)
+            families[tail] = _renew(scores, adjacency, constraints, tail, gains, work)
         total = families.sum()
         since_best += 1
         if total > best + IMPROVEMENT:
@@ -116,15 +147,17 @@ def _climb(scores, adjacency, allowed, max_parents, tabu, exchange, work):
 
 
 @kernel(error_model="numpy")
-def _exchange(scores, adjacency, allowed, families, work):
+def _exchange(scores, adjacency, constraints, families, work):
     """Exchange the parent of some node for a better one, in place; returns the node, or -1."""
     p = adjacency.shape[0]
     additions = np.empty(p)
     for node in range(p):
         parents = np.flatnonzero(adjacency[:, node])
         fewer = np.empty(max(parents.size - 1, 0), dtype=parents.dtype)
-        possible = allowed[:, node] & ~adjacency[:, node] & ~adjacency[node]
+        possible = constraints.allowed[:, node] & ~adjacency[:, node] & ~adjacency[node]
         for r in range(parents.size):
+            if constraints.required[parents[r], node]:
+                continue
             for t in range(parents.size - 1):
                 fewer[t] = parents[t] if t < r else parents[t + 1]
             score_additions(scores, node, fewer, fewer.size, possible, additions, work)
@@ -139,11 +172,11 @@ def _exchange(scores, adjacency, allowed, families, work):
 
 
 @kernel(error_model="numpy")
-def _renew(scores, adjacency, allowed, max_parents, node, gains, work):
+def _renew(scores, adjacency, constraints, node, gains, work):
     """Write the gain of toggling every parent of a node, and return its present score."""
     p = adjacency.shape[0]
     parents = np.flatnonzero(adjacency[:, node])
-    possible = allowed[:, node] & ~adjacency[:, node]
+    possible = constraints.allowed[:, node] & ~adjacency[:, node]
     if parents.size >= p - 1:
         possible[:] = False
     additions = np.empty(p)
@@ -159,7 +192,7 @@ def _renew(scores, adjacency, allowed, max_parents, node, gains, work):
 
 
 @kernel
-def _best_move(adjacency, allowed, gains, max_parents, until, move, aspiration):
+def _best_move(adjacency, constraints, gains, until, move, aspiration):
     """The legal move with the largest gain: tail, head, whether it reverses, gain; tail -1: none.
 
     A pair that is to be left alone may be touched for a gain above ``aspiration``.
@@ -172,7 +205,7 @@ def _best_move(adjacency, allowed, gains, max_parents, until, move, aspiration):
     for i in range(p):
         for j in range(p):
             least = max(best, aspiration) if until[i, j] > move else best
-            if i == j:
+            if i == j or constraints.required[i, j]:
                 continue
             if adjacency[i, j]:
                 if gains[i, j] > least:
@@ -181,16 +214,16 @@ def _best_move(adjacency, allowed, gains, max_parents, until, move, aspiration):
                 turned = gains[i, j] + gains[j, i]
                 if (
                     turned > least
-                    and allowed[j, i]
-                    and counts[i] < max_parents
+                    and constraints.allowed[j, i]
+                    and counts[i] < constraints.max_parents
                     and not _has_path(adjacency, i, j, True)
                 ):
                     best, tail, head, reverse = turned, i, j, True
             elif (
                 gains[i, j] > least
-                and allowed[i, j]
+                and constraints.allowed[i, j]
                 and not adjacency[j, i]
-                and counts[j] < max_parents
+                and counts[j] < constraints.max_parents
                 and not _has_path(adjacency, j, i, False)
             ):
                 best, tail, head, reverse = gains[i, j], i, j, False

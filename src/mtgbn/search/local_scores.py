@@ -19,6 +19,7 @@ from mtgbn.model.log_determinants import LARGEST_PRODUCT, SMALLEST_PRODUCT
 __all__ = [
     "IMPROVEMENT",
     "LocalScores",
+    "add_scores_by_draw",
     "gather_scores",
     "local_score",
     "score_additions",
@@ -61,6 +62,8 @@ def gather_scores(
     nu0: float,
     structure_prior: StructurePrior = "uniform",
     log_edge_odds=0.0,
+    *,
+    checked: bool = False,
 ) -> LocalScores:
     """Prepare the local scores of one task.
 
@@ -76,6 +79,8 @@ def gather_scores(
     structure_prior : {"uniform", "restricted", "scale_free"}
     log_edge_odds : float or symmetric array (p, p)
         Log prior odds of each (undirected) edge.
+    checked : bool
+        The scatter is that of a `Tasks` and the draws are a sampler's: leave out their checks.
     """
     if structure_prior not in ("uniform", "restricted", "scale_free"):
         raise InputError(
@@ -84,10 +89,12 @@ def gather_scores(
         )
     draws = np.asarray(sigma_h_draws, dtype=float)
     draws = draws[None] if draws.ndim == 2 else draws
-    draws = np.array([check_positive_definite(draw, "a draw of sigma_h") for draw in draws])
+    if not checked:
+        draws = np.array([check_positive_definite(draw, "a draw of sigma_h") for draw in draws])
     p = draws.shape[-1]
     delta = check_delta(nu0, p)
-    (scatter,), (n,) = check_scatters([scatter], [n], p)
+    if not checked:
+        (scatter,), (n,) = check_scatters([scatter], [n], p)
     odds = np.broadcast_to(np.asarray(log_edge_odds, dtype=float), (p, p))
     if not np.array_equal(odds, odds.T):
         raise InputError("log_edge_odds must be symmetric: it is a prior on undirected edges")
@@ -139,10 +146,10 @@ def score_additions(scores, node, parents, n_parents, allowed, out, work):
             scores,
             n_parents + 1,
             bonus + scores.edge_bonus[a, node],
-            determinant,
-            residual,
-            _mean_log(scores, variance, 0),
-            _mean_log(scores, variance, 1),
+            determinant[0] + _mean_log(scores, variance, 0),
+            determinant[1] + _mean_log(scores, variance, 1),
+            _mean_log(scores, residual, 0),
+            _mean_log(scores, residual, 1),
         )
     return base
 
@@ -156,6 +163,28 @@ def local_score(scores, node, parents, n_parents, work):
 
 
 @kernel(error_model="numpy")
+def add_scores_by_draw(scores, node, parents, n_parents, sign, totals, work):
+    """Add ``sign`` times the family's score under every single draw; their mean is `local_score`."""
+    rows, variances, _ = work
+    nobody = np.zeros(scores.matrices.shape[0], dtype=np.bool_)
+    _, bonus, _ = _score(scores, node, parents, n_parents, nobody, rows, variances)
+    n = scores.n_draws
+    two_halves = scores.matrices.shape[2] > n
+    for draw in range(n):
+        determinant = 0.0
+        at_sigma_h = 0.0
+        for r in range(n_parents):
+            determinant += np.log(variances[parents[r], draw])
+            if two_halves:
+                at_sigma_h += np.log(variances[parents[r], n + draw])
+        residual = np.log(variances[node, draw])
+        residual_at_sigma_h = np.log(variances[node, n + draw]) if two_halves else 0.0
+        totals[draw] += sign * _family(
+            scores, n_parents, bonus, determinant, at_sigma_h, residual, residual_at_sigma_h
+        )
+
+
+@kernel(error_model="numpy")
 def _score(scores, node, parents, n_parents, allowed, rows, variances):
     """Condition on the parents; returns the family's score, the edges' bonus and mean ln|M_PP|."""
     _condition(scores, node, parents, n_parents, allowed, rows, variances)
@@ -165,7 +194,15 @@ def _score(scores, node, parents, n_parents, allowed, rows, variances):
         bonus += scores.edge_bonus[parents[r], node]
         for half in range(2):
             determinant[half] += _mean_log(scores, variances[parents[r]], half)
-    value = _family(scores, n_parents, bonus, determinant, variances[node], 0.0, 0.0)
+    value = _family(
+        scores,
+        n_parents,
+        bonus,
+        determinant[0],
+        determinant[1],
+        _mean_log(scores, variances[node], 0),
+        _mean_log(scores, variances[node], 1),
+    )
     return value, bonus, determinant
 
 
@@ -223,11 +260,11 @@ def _mean_log(scores, values, half):
 
 
 @kernel(error_model="numpy")
-def _family(scores, n_parents, bonus, determinant, residual, extra, extra_at_sigma_h):
-    """Assemble the score; ``determinant`` and the extras add up to the mean of ln|M_PP|."""
+def _family(scores, n_parents, bonus, determinant, at_sigma_h, residual, residual_at_sigma_h):
+    """Assemble a score from ln|M_PP| and the log residual scale, each at sigma_h + T and at sigma_h."""
     value = scores.constants[n_parents] + bonus
-    value -= (scores.degrees[0] + n_parents) / 2.0 * _mean_log(scores, residual, 0)
-    value -= (determinant[0] + extra) / 2.0
-    value += (scores.degrees[1] + n_parents) / 2.0 * _mean_log(scores, residual, 1)
-    value += (determinant[1] + extra_at_sigma_h) / 2.0
+    value -= (scores.degrees[0] + n_parents) / 2.0 * residual
+    value -= determinant / 2.0
+    value += (scores.degrees[1] + n_parents) / 2.0 * residual_at_sigma_h
+    value += at_sigma_h / 2.0
     return value if np.isfinite(value) else -np.inf

@@ -40,6 +40,8 @@ class Reduced(NamedTuple):
     scatter: np.ndarray
     n: float
     relations: list[Relation]
+    centre: np.ndarray
+    scale: np.ndarray
 
 
 def finite_floats(table: Table) -> np.ndarray:
@@ -164,24 +166,31 @@ def reduce_table(
     _refuse_constant(values, task, variables, centre)
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         centred = values
+        means = np.zeros(values.shape[1])
         if centre:
             # The second pass removes the rounding error of the first mean of a large offset.
-            centred = values - values.mean(axis=0)
-            centred -= centred.mean(axis=0)
+            means = values.mean(axis=0)
+            centred = values - means
+            correction = centred.mean(axis=0)
+            centred -= correction
+            means += correction
         largest = np.abs(centred).max(axis=0)
         _refuse_extreme(largest, values, task, variables)
         unit = centred / largest
         unit /= np.sqrt(np.einsum("ij,ij->j", unit, unit))
         gram = _symmetric(unit.T @ unit)
+        scale = np.ones(values.shape[1])
+        divisor = n if effective_size is None else rows
         if standardise:
             scatter = n * gram
             np.fill_diagonal(scatter, n)
+            scale = largest * np.sqrt(np.square(centred / largest).sum(axis=0) / divisor)
         else:
             scatter = _symmetric(centred.T @ centred)
             if effective_size is not None:
                 scatter *= effective_size / rows
             _refuse_extreme(np.diag(scatter), values, task, variables)
-    return Reduced(scatter, n, find_relations(unit, gram, degrees))
+    return Reduced(scatter, n, find_relations(unit, gram, degrees), means, scale)
 
 
 def _refuse_constant(values: np.ndarray, task: str, variables: Sequence[str], centre: bool) -> None:

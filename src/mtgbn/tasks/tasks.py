@@ -68,6 +68,9 @@ class Tasks:
     variables, names : tuple of str
     n_rows : (m,) array of int, or None
         Rows that each task had; None when built from sufficient statistics.
+    centres, scales : (m, p) array
+        What was subtracted from every variable of a task, and by what it was then divided: its mean, or
+        0, and its standard deviation, or 1.
 
     Notes
     -----
@@ -98,13 +101,15 @@ class Tasks:
     array([29.])
     """
 
-    __slots__ = ("n_rows", "names", "ns", "scatters", "variables")
+    __slots__ = ("centres", "n_rows", "names", "ns", "scales", "scatters", "variables")
 
     scatters: np.ndarray
     ns: np.ndarray
     variables: tuple[str, ...]
     names: tuple[str, ...]
     n_rows: np.ndarray | None
+    centres: np.ndarray
+    scales: np.ndarray
 
     def __init__(
         self,
@@ -122,7 +127,10 @@ class Tasks:
         variables = check_variables(variables)
         degrees = check_degrees(ns, names)
         checked = [check_scatter(s, t, variables) for s, t in zip(scatters, names, strict=True)]
-        self._store(np.array(checked), degrees, variables, names, None)
+        shape = len(checked), len(variables)
+        self._store(
+            np.array(checked), degrees, variables, names, None, np.zeros(shape), np.ones(shape)
+        )
 
     @classmethod
     def from_arrays(
@@ -270,6 +278,8 @@ class Tasks:
             variables,
             names,
             np.array([len(table.values) for table in tables]),
+            np.array([task.centre for task in reduced]),
+            np.array([task.scale for task in reduced]),
         )
 
     @classmethod
@@ -286,11 +296,13 @@ class Tasks:
         variables: tuple[str, ...],
         names: tuple[str, ...],
         n_rows: np.ndarray | None,
+        centres: np.ndarray,
+        scales: np.ndarray,
     ) -> None:
-        for array in (scatters, ns, n_rows):
+        for array in (scatters, ns, n_rows, centres, scales):
             if array is not None:
                 array.setflags(write=False)
-        parts = (n_rows, names, ns, scatters, variables)
+        parts = (centres, n_rows, names, ns, scales, scatters, variables)
         for attribute, value in zip(Tasks.__slots__, parts, strict=True):
             object.__setattr__(self, attribute, value)
 
@@ -303,7 +315,7 @@ class Tasks:
     def __reduce__(self) -> tuple[Any, ...]:
         # Unpickled arrays are writeable, _store locks them again.
         parts = (self.scatters, self.ns, self.variables, self.names, self.n_rows)
-        return (type(self)._trusted, parts)
+        return (type(self)._trusted, (*parts, self.centres, self.scales))
 
     @property
     def n_variables(self) -> int:
@@ -323,7 +335,7 @@ class Tasks:
         return f"Tasks({tasks}, {self.n_variables} variables, n = {n})"
 
     def __eq__(self, other: object) -> bool:
-        """Same tasks, variables, scatters and n; how many rows these came from is not compared."""
+        """Same tasks, variables, scatters and n; the rows that these came from are not compared."""
         if not isinstance(other, Tasks):
             return NotImplemented
         return (
@@ -340,7 +352,15 @@ class Tasks:
         index = task_positions(selection, self.names)
         names = tuple(self.names[i] for i in index)
         n_rows = None if self.n_rows is None else self.n_rows[index]
-        return self._trusted(self.scatters[index], self.ns[index], self.variables, names, n_rows)
+        return self._trusted(
+            self.scatters[index],
+            self.ns[index],
+            self.variables,
+            names,
+            n_rows,
+            self.centres[index],
+            self.scales[index],
+        )
 
     def select_variables(self, names: Sequence[str]) -> Self:
         """Tasks with these variables only, in this order.
@@ -353,7 +373,15 @@ class Tasks:
         chosen = check_variables(names, "the selection: ")
         index = [name_position(name, self.variables, "variable") for name in chosen]
         scatters = np.ascontiguousarray(self.scatters[:, index][:, :, index])
-        return self._trusted(scatters, self.ns, chosen, self.names, self.n_rows)
+        return self._trusted(
+            scatters,
+            self.ns,
+            chosen,
+            self.names,
+            self.n_rows,
+            self.centres[:, index],
+            self.scales[:, index],
+        )
 
     def pooled_scatter(self) -> tuple[np.ndarray, float]:
         """All tasks as one: the sum of the scatters and the sum of the n."""

@@ -1,0 +1,7 @@
+"""Learning the graphs of all tasks: Monte Carlo EM and the estimators."""
+
+from mtgbn.learn.edge_prior import EdgePrior
+from mtgbn.learn.em import Iteration, State
+from mtgbn.learn.estimators import AVG, MTGBN, SIG
+
+__all__ = ["AVG", "MTGBN", "SIG", "EdgePrior", "Iteration", "State"]

@@ -1,0 +1,358 @@
+"""Monte Carlo EM (docs/model.md, section 12; the paper's Algorithm 1).
+
+E-step: draws of sigma_h given all graphs. M-step: for every task, a graph with a higher mean score over
+these draws. The tasks are searched side by side, each with the others' graphs of the iteration before in
+its edge prior; their finds are then taken one by one, the most valuable first, as long as each still
+improves the common objective Q. So Q cannot fall on the draws at hand, whatever the order of the tasks
+and however many are searched at once.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from arviz_stats.base import array_stats
+from joblib import Parallel, delayed, effective_n_jobs
+
+from mtgbn.learn.edge_prior import EdgePrior, edge_counts
+from mtgbn.model import StructurePrior
+from mtgbn.sampling import Draws, sample_sigma_h
+from mtgbn.search import (
+    Constraints,
+    SearchSettings,
+    gather_scores,
+    score_differences,
+    search_graph,
+)
+from mtgbn.search.local_scores import IMPROVEMENT
+from mtgbn.tasks import Tasks
+
+__all__ = ["Iteration", "Problem", "State", "advance", "draw_finally", "learn_alone", "start"]
+
+N_CHAINS = 2
+
+# Draws before the first E-step's, before a later one's, and before the last one's; per chain.
+_FIRST_WARMUP, _WARMUP, _LAST_WARMUP = 200, 20, 100
+
+# Draws per chain after EM has ended, of which the estimates of parameters are means.
+_LAST_DRAWS = 100
+
+# Restarts of a search from the second M-step on, which starts at the graphs of the one before.
+_LATER_RESTARTS = 1
+
+# A gain below this many Monte Carlo standard errors is no gain.
+_CERTAINTY = 2.0
+
+# Most draws in an E-step, as a multiple of what was asked for.
+_MOST_DRAWS = 8
+
+
+class Problem(NamedTuple):
+    """All that stays the same from iteration to iteration; ``seeds`` are spawned for each anew."""
+
+    tasks: Tasks
+    constraints: tuple[Constraints, ...]
+    nu0: float
+    edge_prior: EdgePrior
+    structure_prior: StructurePrior
+    search: SearchSettings
+    n_draws: int
+    tolerance: float
+    max_iter: int
+    seeds: np.random.SeedSequence
+
+
+class Iteration(NamedTuple):
+    """What one EM iteration did.
+
+    Attributes
+    ----------
+    q : float
+        Mean log joint density of data and graphs over the draws, after the M-step.
+    gain, gain_error : float
+        By how much the M-step raised it on the same draws, and the Monte Carlo standard error of that.
+    n_changed : int
+        Tasks whose graph changed.
+    n_edges : int
+        Edges in all graphs together.
+    n_draws : int
+        Draws of sigma_h.
+    """
+
+    q: float
+    gain: float
+    gain_error: float
+    n_changed: int
+    n_edges: int
+    n_draws: int
+
+
+class State(NamedTuple):
+    """Where EM stands after an iteration; all that is needed to go on.
+
+    Attributes
+    ----------
+    adjacencies : array (m, p, p)
+    chains : tuple
+        Ends of the chains of sigma_h; empty before the first E-step.
+    n_draws : int
+        Draws of the next E-step.
+    history : tuple of Iteration
+    reason : str
+        Why EM ended; empty as long as it has not.
+    converged : bool
+    """
+
+    adjacencies: np.ndarray
+    chains: tuple
+    n_draws: int
+    history: tuple[Iteration, ...] = ()
+    reason: str = ""
+    converged: bool = False
+
+
+class Find(NamedTuple):
+    """What the search for one task found, and how much better its data like it, draw by draw."""
+
+    adjacency: np.ndarray
+    gains: np.ndarray
+    score: float
+
+
+Report = Callable[[str, int, int], None]
+
+
+def start(problem: Problem, n_jobs: int | None, report: Report) -> State:
+    """Begin with the graphs that the tasks have by themselves (docs/decisions.md)."""
+    adjacencies = learn_alone(problem, n_jobs, report)
+    return State(adjacencies, (), problem.n_draws)
+
+
+def advance(problem: Problem, state: State, n_jobs: int | None, report: Report) -> State:
+    """Do one iteration."""
+    number = len(state.history)
+    draws_seed, search_seed = _spawn(problem, number + 1)
+    per_chain = -(-state.n_draws // N_CHAINS)
+    draws = _draw(problem, state, per_chain, _WARMUP, draws_seed, n_jobs, report)
+
+    counts = edge_counts(state.adjacencies)
+    n_others = len(problem.tasks) - 1
+    search = problem.search
+    if number > 0:
+        search = search._replace(n_restarts=min(search.n_restarts, _LATER_RESTARTS))
+    finds = _in_parallel(
+        improve_task,
+        [
+            (
+                problem.tasks.scatters[t],
+                problem.tasks.ns[t],
+                draws.flat,
+                problem.nu0,
+                problem.structure_prior,
+                problem.edge_prior.log_odds(counts - _joined(adjacency), n_others),
+                problem.constraints[t],
+                search,
+                adjacency,
+                search_seed,
+            )
+            for t, adjacency in enumerate(state.adjacencies)
+        ],
+        n_jobs,
+        report,
+        "searching graphs",
+    )
+    adjacencies, changed = _take_best(problem, state.adjacencies, counts, finds)
+    iteration = _measure(problem, state, adjacencies, finds, changed, draws)
+    history = (*state.history, iteration)
+    n_draws, reason, converged = _decide(problem, history)
+    return State(adjacencies, draws.states, n_draws, history, reason, converged)
+
+
+def draw_finally(problem: Problem, state: State, n_jobs: int | None, report: Report) -> Draws:
+    """Draw sigma_h given the graphs with which EM has ended."""
+    seed, _ = _spawn(problem, len(state.history) + 1)
+    per_chain = max(_LAST_DRAWS, -(-problem.n_draws // N_CHAINS))
+    return _draw(problem, state, per_chain, _LAST_WARMUP, seed, n_jobs, report)
+
+
+def learn_alone(problem: Problem, n_jobs: int | None, report: Report) -> np.ndarray:
+    """Search every task for itself, with a vague prior around its own variances."""
+    _, seed = _spawn(problem, 0)
+    p = problem.tasks.n_variables
+    nobody = problem.edge_prior._replace(similarity=np.inf).log_odds(np.zeros((p, p)), 0)
+    nu0 = vague_nu0(p)
+    finds = _in_parallel(
+        improve_task,
+        [
+            (
+                scatter,
+                n,
+                vague_sigma_h(scatter, n),
+                nu0,
+                "uniform",
+                nobody,
+                constraints,
+                problem.search,
+                None,
+                seed,
+            )
+            for scatter, n, constraints in zip(
+                problem.tasks.scatters, problem.tasks.ns, problem.constraints, strict=True
+            )
+        ],
+        n_jobs,
+        report,
+        "searching graphs alone",
+    )
+    return np.array([find.adjacency for find in finds])
+
+
+def vague_nu0(p: int) -> float:
+    """Degrees of freedom of the prior of a task that is learned alone: delta = 3."""
+    return p + 2.0
+
+
+def vague_sigma_h(scatter: np.ndarray, n: float) -> np.ndarray:
+    """Diagonal prior matrix of a task that is learned alone: half its variances."""
+    return np.diag(np.diag(scatter) / n / 2)
+
+
+def improve_task(
+    scatter: np.ndarray,
+    n: float,
+    draws: np.ndarray,
+    nu0: float,
+    structure_prior: StructurePrior,
+    log_edge_odds: np.ndarray,
+    constraints: Constraints,
+    search: SearchSettings,
+    current: np.ndarray | None,
+    seed: np.random.SeedSequence,
+) -> Find:
+    """Search for one task's graph; plain data in and out, so that any worker can do it."""
+    scores = gather_scores(scatter, n, draws, nu0, structure_prior, log_edge_odds, checked=True)
+    found = search_graph(scores, constraints, search, initial=current, random_state=seed)
+    gains = np.zeros(scores.n_draws)
+    if current is not None and not np.array_equal(found.adjacency, current):
+        gains = score_differences(scores, found.adjacency, current)
+        gains -= log_edge_odds[found.adjacency].sum() - log_edge_odds[current].sum()
+    data_score = found.score - log_edge_odds[found.adjacency].sum()
+    return Find(found.adjacency, gains, float(data_score))
+
+
+def _draw(problem, state, per_chain, warmup, seed, n_jobs, report) -> Draws:
+    tasks = problem.tasks
+    warm_start = None
+    if state.chains:
+        nothing = np.empty((N_CHAINS, 0, tasks.n_variables, tasks.n_variables))
+        warm_start = Draws(nothing, {}, tasks.variables, "hmc", state.chains)
+    else:
+        warmup = _FIRST_WARMUP
+    total = N_CHAINS * (per_chain + warmup)
+    made = 0
+
+    def progress(more: int) -> None:
+        nonlocal made
+        made += more
+        report("drawing sigma_h", made, total)
+
+    return sample_sigma_h(
+        tasks,
+        state.adjacencies,
+        problem.nu0,
+        structure_prior=problem.structure_prior,
+        n_draws=per_chain,
+        n_warmup=warmup,
+        n_chains=N_CHAINS,
+        random_state=seed,
+        n_jobs=effective_n_jobs(n_jobs),
+        warm_start=warm_start,
+        progress=progress,
+    )
+
+
+def _take_best(
+    problem: Problem, adjacencies: np.ndarray, counts: np.ndarray, finds: list[Find]
+) -> tuple[np.ndarray, list[int]]:
+    """Take finds, the most valuable first, as long as each raises Q given those taken before."""
+    n_others = len(adjacencies) - 1
+    adjacencies = adjacencies.copy()
+    counts = counts.copy()
+
+    def value(task: int) -> float:
+        odds = problem.edge_prior.log_odds(counts - _joined(adjacencies[task]), n_others)
+        prior = odds[finds[task].adjacency].sum() - odds[adjacencies[task]].sum()
+        return finds[task].gains.mean() + prior
+
+    different = [t for t, find in enumerate(finds) if (find.adjacency != adjacencies[t]).any()]
+    values = {t: value(t) for t in different}
+    changed = []
+    for task in sorted(different, key=lambda t: -values[t]):
+        if value(task) > IMPROVEMENT:
+            counts += _joined(finds[task].adjacency).astype(np.int64) - _joined(adjacencies[task])
+            adjacencies[task] = finds[task].adjacency
+            changed.append(task)
+    return adjacencies, changed
+
+
+def _measure(problem, state, adjacencies, finds, changed, draws) -> Iteration:
+    """Q and its gain; ``finds`` that were not taken leave the score of the old graph."""
+    m = len(adjacencies)
+    after = problem.edge_prior.log_probability(edge_counts(adjacencies), m)
+    before = problem.edge_prior.log_probability(edge_counts(state.adjacencies), m)
+    gains = np.zeros(len(draws.flat))
+    q = after
+    for task, find in enumerate(finds):
+        q += find.score
+        if task in changed:
+            gains += find.gains
+        else:
+            q -= find.gains.mean()
+    error = 0.0
+    if changed:
+        by_chain = gains.reshape(N_CHAINS, -1)
+        error = float(array_stats.mcse(by_chain, chain_axis=0, draw_axis=1, method="mean"))
+    gain = float(gains.mean() + after - before)
+    n_edges = int(adjacencies.sum())
+    return Iteration(float(q), gain, error, len(changed), n_edges, len(gains))
+
+
+def _decide(problem: Problem, history: tuple[Iteration, ...]) -> tuple[int, str, bool]:
+    """Draws for the next iteration, why to stop if so, and whether that is convergence."""
+    last = history[-1]
+    n_draws = last.n_draws
+    if len(history) > 1 and last.n_changed == history[-2].n_changed == 0:
+        return n_draws, "no graph changed in two iterations", True
+    if last.n_changed and last.gain <= _CERTAINTY * last.gain_error:
+        if last.gain_error <= problem.tolerance * len(problem.tasks):
+            reason = (
+                f"the gain in Q, {last.gain:.3g}, is within its Monte Carlo error, "
+                f"{last.gain_error:.2g}"
+            )
+            return n_draws, reason, True
+        n_draws = min(2 * n_draws, _MOST_DRAWS * problem.n_draws)
+    if len(history) >= problem.max_iter:
+        return n_draws, f"max_iter = {problem.max_iter} iterations were done", False
+    return n_draws, "", False
+
+
+def _spawn(problem: Problem, number: int) -> list[np.random.SeedSequence]:
+    """Seeds for the draws and for the searches of an iteration, always the same ones."""
+    key = (*problem.seeds.spawn_key, number)
+    return np.random.SeedSequence(problem.seeds.entropy, spawn_key=key).spawn(2)
+
+
+def _joined(adjacency: np.ndarray) -> np.ndarray:
+    return adjacency | adjacency.T
+
+
+def _in_parallel(
+    function: Callable, arguments: list[tuple], n_jobs: int | None, report: Report, what: str
+) -> list[Any]:
+    """Call a function for every task: in threads, or wherever joblib was told to run."""
+    parallel = Parallel(n_jobs, prefer="threads", return_as="generator")
+    results = []
+    for result in parallel(delayed(function)(*each) for each in arguments):
+        results.append(result)
+        report(what, len(results), len(arguments))
+    return results

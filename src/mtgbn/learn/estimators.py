@@ -1,0 +1,547 @@
+"""The estimators: many related tasks (MTGBN), every task alone (SIG), all tasks as one (AVG)."""
+
+import inspect
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, Self
+
+import numpy as np
+
+import mtgbn
+from mtgbn.errors import ConvergenceWarning, InputError, NotFittedError
+from mtgbn.graphs import cpdag
+from mtgbn.learn import em
+from mtgbn.learn.canonical import canonical_order
+from mtgbn.learn.checkpoint import fingerprint, read_checkpoint, write_checkpoint
+from mtgbn.learn.edge_prior import EdgePrior, edge_prior_of
+from mtgbn.learn.parameters import Network, posterior_network
+from mtgbn.model import StructurePrior
+from mtgbn.model.arguments import check_count, check_delta, seed_sequence
+from mtgbn.sampling import Draws
+from mtgbn.search import Constraints, Knowledge, SearchSettings, find_candidates, restrict
+from mtgbn.tasks import Tasks
+from mtgbn.tasks.names import name_position
+
+__all__ = ["AVG", "MTGBN", "SIG"]
+
+# delta of the default nu0: docs/decisions.md.
+_DEFAULT_DELTA = 50.0
+
+
+class _Estimator:
+    """What all three have in common: parameters as scikit-learn wants them, predictions, the search."""
+
+    graphs_: np.ndarray
+
+    @classmethod
+    def _parameter_names(cls) -> list[str]:
+        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters by name, as scikit-learn's tools expect."""
+        return {name: getattr(self, name) for name in self._parameter_names()}
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name."""
+        known = self._parameter_names()
+        for name, value in params.items():
+            if name not in known:
+                raise InputError(
+                    f"{type(self).__name__} has no parameter {name!r}; it has {', '.join(known)}"
+                )
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        defaults = inspect.signature(type(self).__init__).parameters
+        changed = [
+            f"{name}={value!r}"
+            for name, value in self.get_params().items()
+            if value is not defaults[name].default and value != defaults[name].default
+        ]
+        return f"{type(self).__name__}({', '.join(changed)})"
+
+    def predict_log_density(self, task: str | int, X) -> np.ndarray:
+        """Log posterior predictive density of rows, under the network of one task.
+
+        Parameters
+        ----------
+        task : str or int
+            Name or position of the task.
+        X : array (rows, p) or DataFrame
+            In the units of the data that the estimator was fitted to; a DataFrame is matched by name.
+
+        Returns
+        -------
+        array (rows,)
+        """
+        t = self._position(task)
+        rows = self._rows(X)
+        centre, scale = self._tasks.centres[t], self._tasks.scales[t]
+        return self._network(t).log_density((rows - centre) / scale) - np.log(scale).sum()
+
+    def sample(
+        self,
+        task: str | int,
+        n: int,
+        random_state: int | np.random.SeedSequence | np.random.Generator | None = None,
+    ) -> np.ndarray:
+        """Draw rows from the posterior predictive distribution of one task, (n, p).
+
+        Parameters
+        ----------
+        task : str or int
+            Name or position of the task.
+        n : int
+        random_state : int, numpy.random.SeedSequence or numpy.random.Generator, optional
+        """
+        t = self._position(task)
+        check_count("n", n, 1)
+        rng = np.random.default_rng(seed_sequence(random_state))
+        return self._tasks.centres[t] + self._tasks.scales[t] * self._network(t).sample(n, rng)
+
+    def _network(self, t: int) -> Network:
+        raise NotImplementedError
+
+    def _position(self, task: str | int) -> int:
+        if not hasattr(self, "graphs_"):
+            raise NotFittedError(f"this {type(self).__name__} is not fitted; call fit(tasks) first")
+        if isinstance(task, str):
+            return name_position(task, self._tasks.names, "task")
+        check_count("task", task, 0)
+        if task >= len(self._tasks):
+            raise InputError(f"there are {len(self._tasks)} tasks; task {task} is not one of them")
+        return int(task)
+
+    def _rows(self, X) -> np.ndarray:
+        variables = self.variables_
+        if hasattr(X, "columns"):
+            missing = [name for name in variables if name not in list(X.columns)]
+            if missing:
+                raise InputError(f"X has no column {missing[0]!r}")
+            X = X[list(variables)].to_numpy()
+        try:
+            rows = np.asarray(X, dtype=float)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"X must be an array of numbers ({error})") from None
+        if rows.ndim != 2 or rows.shape[1] != len(variables):
+            raise InputError(f"X must have shape (rows, {len(variables)}); got {rows.shape}")
+        if not np.isfinite(rows).all():
+            i, j = np.argwhere(~np.isfinite(rows))[0]
+            raise InputError(f"X has the value {rows[i, j]} in row {i}, variable {variables[j]!r}")
+        return rows
+
+    def _search_settings(self) -> SearchSettings:
+        is_boss = self.search == "boss"
+        settings = SearchSettings(
+            self.search,
+            (10 if is_boss else 0) if self.n_restarts is None else self.n_restarts,
+            (10 if is_boss else 0) if self.tabu is None else self.tabu,
+        )
+        settings.check()
+        return settings
+
+    def _constraints(self, tasks: Tasks) -> tuple[Constraints, ...]:
+        knowledge = self.knowledge
+        if knowledge is None:
+            knowledge = Knowledge()
+        elif isinstance(knowledge, Mapping):
+            knowledge = Knowledge(**knowledge)
+        elif not isinstance(knowledge, Knowledge):
+            raise InputError(
+                f"knowledge must be a mtgbn.search.Knowledge or a dict; got {knowledge!r}"
+            )
+        constraints = knowledge.resolve(tasks.variables)
+        method = self.candidates
+        if method is None:
+            method = "all" if self.search == "boss" else "mmpc"
+        candidates = find_candidates(tasks.scatters, tasks.ns, method)
+        return tuple(restrict(constraints, each) for each in candidates)
+
+    def _store(self, tasks: Tasks, graphs: np.ndarray, edge_prior: EdgePrior) -> None:
+        self._tasks = tasks
+        self.task_names_ = tasks.names
+        self.variables_ = tasks.variables
+        self.n_features_in_ = tasks.n_variables
+        self.edge_prior_ = edge_prior
+        self.graphs_ = graphs
+        self.cpdags_ = np.array([cpdag(graph) for graph in graphs])
+
+    def _store_parameters(self) -> None:
+        parameters = [self._network(t).parameters() for t in range(len(self._tasks))]
+        self.covariances_, self.coefficients_, self.residual_variances_ = map(
+            np.array, zip(*parameters, strict=True)
+        )
+
+
+class MTGBN(_Estimator):
+    """One Gaussian Bayesian network per task, learned from all tasks together by Monte Carlo EM.
+
+    Parameters
+    ----------
+    nu0 : float, optional
+        How closely the tasks' covariances follow the shared sigma_h; above p - 1. Default: p + 49.
+    edge_prior : float or (float, float), optional
+        Density r, the prior probability of an edge, and similarity s: the smaller, the more alike the
+        tasks' graphs are taken to be. r alone: unrelated graphs. Default: r = 1/(p - 1), s = 4.
+    structure_prior : {"uniform", "restricted", "scale_free"}
+        Of a graph given sigma_h; see docs/model.md, section 3.
+    search : {"boss", "mmhc"}
+        Best order score search, or the paper's max-min hill climbing.
+    n_restarts : int, optional
+        Restarts of the search. Default: 10 for boss, 0 for mmhc.
+    tabu : int, optional
+        Moves that hill climbing (for boss: a last polish) goes on over a local optimum. Default: 10 for
+        boss, 0 for mmhc.
+    candidates : {"all", "mmpc", "pooled"}, optional
+        Pairs that may be joined: all, those that a task's own data suggest, or those that any task or
+        all together do. Default: all for boss, mmpc for mmhc.
+    knowledge : Knowledge or dict, optional
+        Required and forbidden edges, tiers, most parents.
+    n_draws : int
+        Draws of sigma_h in an E-step; their number grows when the Monte Carlo error asks for it.
+    tol : float
+        Largest Monte Carlo error of a gain in Q, per task, at which EM may stop because the gain is
+        within it.
+    max_iter : int
+        Most EM iterations.
+    n_jobs : int, optional
+        Tasks searched at once, in threads; joblib's default if left out, -1 for all processors. Within
+        ``joblib.parallel_config("dask")`` they are searched on the cluster.
+    random_state : int, numpy.random.SeedSequence or numpy.random.Generator, optional
+        Decides everything, whatever n_jobs.
+
+    Attributes
+    ----------
+    graphs_ : array (m, p, p)
+        DAGs; ``graphs_[t, i, j]`` means i -> j in task t.
+    cpdags_ : array (m, p, p)
+        Their Markov equivalence classes; an edge in both directions has none that data could tell.
+    sigma_h_ : array (p, p)
+        Posterior mean given the graphs.
+    draws_ : Draws
+        Draws of sigma_h given the graphs.
+    covariances_ : array (m, p, p)
+    coefficients_ : array (m, p, p)
+        ``coefficients_[t, i, j]`` belongs to the edge i -> j of task t.
+    residual_variances_ : array (m, p)
+        Posterior means, like the two before.
+    history_ : tuple of Iteration
+    converged_ : bool
+    stop_reason_ : str
+    n_iter_ : int
+    warnings_ : tuple of str
+    nu0_ : float
+    edge_prior_ : EdgePrior
+    task_names_, variables_ : tuple of str
+
+    Examples
+    --------
+    >>> from mtgbn.simulate import simulate_tasks
+    >>> simulation = simulate_tasks(n_tasks=5, n_variables=4, n_rows=100, random_state=0)
+    >>> learner = MTGBN(random_state=0).fit(simulation.tasks)
+    >>> learner.graphs_.shape
+    (5, 4, 4)
+    """
+
+    def __init__(
+        self,
+        *,
+        nu0: float | None = None,
+        edge_prior: float | tuple[float, float] | None = None,
+        structure_prior: StructurePrior = "uniform",
+        search: Literal["boss", "mmhc"] = "boss",
+        n_restarts: int | None = None,
+        tabu: int | None = None,
+        candidates: Literal["all", "mmpc", "pooled"] | None = None,
+        knowledge: Knowledge | Mapping[str, Any] | None = None,
+        n_draws: int = 30,
+        tol: float = 0.1,
+        max_iter: int = 50,
+        n_jobs: int | None = None,
+        random_state: int | np.random.SeedSequence | np.random.Generator | None = None,
+    ) -> None:
+        self.nu0 = nu0
+        self.edge_prior = edge_prior
+        self.structure_prior = structure_prior
+        self.search = search
+        self.n_restarts = n_restarts
+        self.tabu = tabu
+        self.candidates = candidates
+        self.knowledge = knowledge
+        self.n_draws = n_draws
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(
+        self,
+        tasks,
+        y: None = None,
+        *,
+        callback: Callable[[em.State], Any] | None = None,
+        progress: Callable[[str, int, int], Any] | None = None,
+        checkpoint=None,
+    ) -> Self:
+        """Learn the graphs of all tasks.
+
+        Parameters
+        ----------
+        tasks : Tasks
+            Or anything that `Tasks.from_any` takes.
+        y : None
+            Not used; scikit-learn's convention.
+        callback : callable, optional
+            Called with the `State` after every iteration; stops EM by returning True.
+        progress : callable, optional
+            Called with what is being done, how much of it is done, and how much there is.
+        checkpoint : path, optional
+            A file that is renewed after every iteration. If it exists, the fit goes on from there and
+            ends with the same result as one that was never interrupted.
+        """
+        tasks = Tasks.from_any(tasks)
+        report = (lambda what, done, total: None) if progress is None else progress
+        seeds = seed_sequence(self.random_state)
+        problem, belongs_to = self._pose(tasks, seeds)
+        state = None
+        if checkpoint is not None:
+            if self.random_state is not None:
+                belongs_to["seeds"] = _entropy_text(seeds)
+            found = read_checkpoint(checkpoint, belongs_to)
+            if found is not None:
+                state, entropy = found
+                seeds = _seeds_of(entropy)
+                problem = problem._replace(seeds=seeds)
+        if state is None:
+            state = em.start(problem, self.n_jobs, report)
+        while not state.reason:
+            if checkpoint is not None:
+                write_checkpoint(checkpoint, state, _entropy_text(seeds), belongs_to)
+            state = em.advance(problem, state, self.n_jobs, report)
+            if callback is not None and callback(state) is True and not state.reason:
+                state = state._replace(reason="the callback asked to stop")
+        if checkpoint is not None:
+            write_checkpoint(checkpoint, state, _entropy_text(seeds), belongs_to)
+        draws = em.draw_finally(problem, state, self.n_jobs, report)
+        self._finish(tasks, problem, state, draws)
+        return self
+
+    def _pose(
+        self, tasks: Tasks, seeds: np.random.SeedSequence
+    ) -> tuple[em.Problem, dict[str, str]]:
+        """Everything checked, in canonical order, and what a checkpoint of it belongs to."""
+        check_count("n_draws", self.n_draws, 8)
+        check_count("max_iter", self.max_iter, 1)
+        if not (np.ndim(self.tol) == 0 and self.tol >= 0):
+            raise InputError(f"tol must be a number of at least 0; got {self.tol!r}")
+        if self.structure_prior not in ("uniform", "restricted", "scale_free"):
+            raise InputError(
+                "structure_prior must be 'uniform', 'restricted' or 'scale_free' (a sum over families, "
+                f"which searches need); got {self.structure_prior!r}"
+            )
+        p = tasks.n_variables
+        nu0 = p - 1 + _DEFAULT_DELTA if self.nu0 is None else self.nu0
+        check_delta(nu0, p)
+        task_order, variable_order = canonical_order(tasks)
+        ordered = tasks[task_order].select_variables([tasks.variables[j] for j in variable_order])
+        problem = em.Problem(
+            ordered,
+            self._constraints(ordered),
+            float(nu0),
+            edge_prior_of(self.edge_prior, p),
+            self.structure_prior,
+            self._search_settings(),
+            self.n_draws,
+            float(self.tol),
+            self.max_iter,
+            seeds,
+        )
+        settings = self.get_params()
+        for name in ("n_jobs", "random_state"):
+            del settings[name]
+        settings["mtgbn"] = mtgbn.__version__
+        return problem, fingerprint(tasks, settings)
+
+    def _finish(self, tasks: Tasks, problem: em.Problem, state: em.State, draws: Draws) -> None:
+        """Put everything back into the order of the user's tasks and variables."""
+        where_tasks = [problem.tasks.names.index(name) for name in tasks.names]
+        where = [problem.tasks.variables.index(name) for name in tasks.variables]
+        square = np.ix_(where, where)
+        graphs = np.array([state.adjacencies[t][square] for t in where_tasks])
+        self._store(tasks, graphs, problem.edge_prior)
+        self.nu0_ = problem.nu0
+        self.draws_ = Draws(
+            draws.sigma_h[:, :, square[0], square[1]],
+            draws.statistics,
+            tasks.variables,
+            draws.sampler,
+        )
+        self.sigma_h_ = self.draws_.mean
+        self.history_ = state.history
+        self.n_iter_ = len(state.history)
+        self.converged_ = state.converged
+        self.stop_reason_ = state.reason
+        self.warnings_ = self._worries()
+        self._store_parameters()
+        for warning in self.warnings_:
+            warnings.warn(warning, ConvergenceWarning, stacklevel=3)
+
+    def _worries(self) -> tuple[str, ...]:
+        """What a user should know before trusting the result."""
+        worries = []
+        if not self.converged_:
+            last = self.history_[-1]
+            worries.append(
+                f"EM did not converge: {self.stop_reason_}; in the last, {last.n_changed} of "
+                f"{len(self.graphs_)} graphs changed, with a gain in Q of {last.gain:.3g} (Monte Carlo "
+                f"error {last.gain_error:.2g}). Raise max_iter"
+            )
+        diverging = int(self.draws_.statistics["diverging"].sum())
+        if diverging:
+            worries.append(
+                f"{diverging} of {self.draws_.flat.shape[0]} trajectories of sigma_h diverged; results "
+                "that depend on it may be biased"
+            )
+        return tuple(worries)
+
+    def _network(self, t: int) -> Network:
+        return posterior_network(
+            self.graphs_[t],
+            self._tasks.scatters[t],
+            self._tasks.ns[t],
+            self.draws_.flat,
+            self.nu0_ - len(self.variables_) + 1,
+        )
+
+
+class _Baseline(_Estimator):
+    """A single-task method with the search, the edge prior and the candidates of `MTGBN`."""
+
+    def __init__(
+        self,
+        *,
+        edge_prior: float | tuple[float, float] | None = None,
+        search: Literal["boss", "mmhc"] = "boss",
+        n_restarts: int | None = None,
+        tabu: int | None = None,
+        candidates: Literal["all", "mmpc", "pooled"] | None = None,
+        knowledge: Knowledge | Mapping[str, Any] | None = None,
+        n_jobs: int | None = None,
+        random_state: int | np.random.SeedSequence | np.random.Generator | None = None,
+    ) -> None:
+        self.edge_prior = edge_prior
+        self.search = search
+        self.n_restarts = n_restarts
+        self.tabu = tabu
+        self.candidates = candidates
+        self.knowledge = knowledge
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def _learn(self, tasks: Tasks, report) -> tuple[np.ndarray, EdgePrior]:
+        """Graphs of the tasks, each searched alone."""
+        edge_prior = edge_prior_of(self.edge_prior, tasks.n_variables)
+        task_order, variable_order = canonical_order(tasks)
+        ordered = tasks[task_order].select_variables([tasks.variables[j] for j in variable_order])
+        problem = em.Problem(
+            ordered,
+            self._constraints(ordered),
+            em.vague_nu0(tasks.n_variables),
+            edge_prior,
+            "uniform",
+            self._search_settings(),
+            1,
+            0.0,
+            1,
+            seed_sequence(self.random_state),
+        )
+        learned = em.learn_alone(problem, self.n_jobs, report)
+        graphs = np.empty_like(learned)
+        for position, t in enumerate(task_order):
+            graphs[(t, *np.ix_(variable_order, variable_order))] = learned[position]
+        return graphs, edge_prior
+
+
+class SIG(_Baseline):
+    """Every task alone: the baseline that borrows nothing.
+
+    The prior matrix is diagonal, half the task's own variances, with delta = 3. Search, edge prior and
+    candidates are those of `MTGBN`; of an edge prior (r, s) only r counts.
+
+    Parameters
+    ----------
+    edge_prior, search, n_restarts, tabu, candidates, knowledge, n_jobs, random_state
+        As for `MTGBN`.
+
+    Attributes
+    ----------
+    graphs_, cpdags_, covariances_, coefficients_, residual_variances_, edge_prior_, task_names_, \
+    variables_
+        As for `MTGBN`.
+    """
+
+    def fit(self, tasks, y: None = None, *, progress: Callable | None = None) -> Self:
+        """Learn the graph of every task from its own data; arguments as for `MTGBN.fit`."""
+        tasks = Tasks.from_any(tasks)
+        report = (lambda what, done, total: None) if progress is None else progress
+        self._store(tasks, *self._learn(tasks, report))
+        self._store_parameters()
+        return self
+
+    def _network(self, t: int) -> Network:
+        scatter, n = self._tasks.scatters[t], self._tasks.ns[t]
+        return _alone(self.graphs_[t], scatter, n)
+
+
+class AVG(_Baseline):
+    """All tasks as one: the baseline in which nothing differs.
+
+    One graph and one set of parameters, from the sum of all scatters; otherwise as `SIG`.
+
+    Parameters
+    ----------
+    edge_prior, search, n_restarts, tabu, candidates, knowledge, n_jobs, random_state
+        As for `MTGBN`.
+
+    Attributes
+    ----------
+    graphs_, cpdags_, covariances_, coefficients_, residual_variances_, edge_prior_, task_names_, \
+    variables_
+        As for `MTGBN`; the same for all tasks.
+    """
+
+    def fit(self, tasks, y: None = None, *, progress: Callable | None = None) -> Self:
+        """Learn one graph from all data; arguments as for `MTGBN.fit`."""
+        tasks = Tasks.from_any(tasks)
+        report = (lambda what, done, total: None) if progress is None else progress
+        scatter, n = tasks.pooled_scatter()
+        pooled = Tasks([scatter], [n], tasks.variables)
+        (graph,), edge_prior = self._learn(pooled, report)
+        self._store(tasks, np.array([graph] * len(tasks)), edge_prior)
+        self._store_parameters()
+        return self
+
+    def _network(self, t: int) -> Network:
+        return _alone(self.graphs_[t], *self._tasks.pooled_scatter())
+
+
+def _alone(graph: np.ndarray, scatter: np.ndarray, n: float) -> Network:
+    delta = em.vague_nu0(len(graph)) - len(graph) + 1
+    return posterior_network(graph, scatter, n, em.vague_sigma_h(scatter, n)[None], delta)
+
+
+def _entropy_text(seeds: np.random.SeedSequence) -> str:
+    """The seeds as text: whole numbers of any size, which JSON readers may not hold."""
+    entropy = seeds.entropy
+    numbers = [entropy] if np.ndim(entropy) == 0 else list(entropy)
+    return " ".join(map(str, numbers)) + "; " + " ".join(map(str, seeds.spawn_key))
+
+
+def _seeds_of(text: str) -> np.random.SeedSequence:
+    entropy, key = text.split(";")
+    numbers = [int(number) for number in entropy.split()]
+    return np.random.SeedSequence(
+        numbers[0] if len(numbers) == 1 else numbers,
+        spawn_key=tuple(int(number) for number in key.split()),
+    )

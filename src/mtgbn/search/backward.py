@@ -1,0 +1,67 @@
+"""The backward phase of greedy equivalence search (Chickering 2002): delete edges of a class.
+
+Single deletions from a DAG miss those that only another member of its Markov equivalence class makes
+possible. Here the edge x -> y or x - y of the CPDAG goes, together with a choice of which common
+neighbours become children, whenever that improves the score.
+"""
+
+from itertools import combinations
+
+import numpy as np
+
+from mtgbn.graphs import consistent_extension, cpdag
+from mtgbn.search.found import Found
+from mtgbn.search.local_scores import IMPROVEMENT, LocalScores, local_score, scores_workspace
+
+__all__ = ["delete_backward"]
+
+# An edge with more common neighbours has over a thousand ways to go; these are not all tried.
+_MOST_NEIGHBOURS = 10
+
+
+def delete_backward(scores: LocalScores, found: Found) -> Found:
+    """Delete edges, the best first, while that improves the score; no constraints are kept."""
+    workspace = scores_workspace(scores, len(found.adjacency) - 1)
+    known: dict[tuple[int, tuple[int, ...]], float] = {}
+
+    def score(node: int, parents: np.ndarray) -> float:
+        key = node, tuple(parents)
+        if key not in known:
+            known[key] = local_score(scores, node, parents, len(parents), workspace)
+        return known[key]
+
+    adjacency, total = found
+    while True:
+        pattern = cpdag(adjacency)
+        gain, source, target, children = max(
+            _deletions(pattern, score), key=lambda move: move[0], default=(0.0, 0, 0, ())
+        )
+        if gain <= IMPROVEMENT:
+            return Found(adjacency, total)
+        pattern[source, target] = pattern[target, source] = False
+        for child in children:
+            pattern[child, target] = False
+            if pattern[child, source] and pattern[source, child]:
+                pattern[child, source] = False
+        adjacency = consistent_extension(pattern)
+        total += gain
+
+
+def _deletions(pattern: np.ndarray, score):
+    """All valid deletions from a CPDAG: gain, source, target, neighbours that become children."""
+    joined = pattern | pattern.T
+    undirected = pattern & pattern.T
+    for source, target in np.argwhere(pattern).tolist():
+        parents = pattern[:, target] & ~undirected[:, target]
+        common = np.flatnonzero(undirected[:, target] & joined[:, source])[:_MOST_NEIGHBOURS]
+        for size in range(len(common) + 1):
+            for kept in map(list, combinations(common.tolist(), size)):
+                if not all(joined[a, b] for a, b in combinations(kept, 2)):
+                    continue
+                family = parents.copy()
+                family[kept] = True
+                family[source] = True
+                with_source = score(target, np.flatnonzero(family))
+                family[source] = False
+                gain = score(target, np.flatnonzero(family)) - with_source
+                yield gain, source, target, [c for c in common.tolist() if c not in kept]

@@ -1,0 +1,295 @@
+"""What is known about a graph before any data: edges required or forbidden, tiers, a limit on parents.
+
+People speak of variables by name (`Knowledge`), searches of matrices (`Constraints`); between the two
+every contradiction is found, so that a search can take for granted that some DAG fits.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from mtgbn.errors import InputError
+from mtgbn.graphs import find_cycle, topological_order
+from mtgbn.model.arguments import check_count, real_array
+from mtgbn.tasks.names import check_names, listed, unknown_name
+
+__all__ = ["Constraints", "Knowledge", "no_constraints", "restrict"]
+
+Edge = tuple[str, str]
+
+
+class Constraints(NamedTuple):
+    """What a search may and must do.
+
+    Attributes
+    ----------
+    allowed : array (p, p)
+        ``allowed[i, j]``: i -> j may be in the graph. The diagonal is false.
+    required : array (p, p)
+        ``required[i, j]``: i -> j must be in the graph. These edges are a DAG, all of them allowed.
+    max_parents : int
+    """
+
+    allowed: np.ndarray
+    required: np.ndarray
+    max_parents: int
+
+
+def no_constraints(p: int) -> Constraints:
+    """Constraints on p variables that every DAG meets."""
+    check_count("p", p, 1)
+    return Constraints(~np.eye(p, dtype=bool), np.zeros((p, p), dtype=bool), int(p) - 1)
+
+
+def restrict(constraints: Constraints, candidates) -> Constraints:
+    """Allow the candidates only, and what is required.
+
+    Parameters
+    ----------
+    constraints : Constraints
+    candidates : array (p, p)
+        ``candidates[i, j]``: i -> j may stay allowed. Need not be symmetric; the diagonal is ignored.
+    """
+    p = len(constraints.allowed)
+    candidates = real_array(candidates, "candidates")
+    if candidates.shape != (p, p):
+        raise InputError(f"candidates must have shape ({p}, {p}); got {candidates.shape}")
+    odd = np.argwhere((candidates != 0) & (candidates != 1))
+    if odd.size:
+        i, j = odd[0]
+        raise InputError(
+            f"candidates must be true or false; element ({i}, {j}) is {candidates[i, j]:g}"
+        )
+    allowed = (constraints.allowed & candidates.astype(bool)) | constraints.required
+    return constraints._replace(allowed=allowed)
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """What is known about a graph, by names of variables.
+
+    Edges and the members of each tier are kept sorted and without repetition.
+
+    Parameters
+    ----------
+    required : edges, optional
+        Pairs (source, target) of which source -> target must be in the graph.
+    forbidden : edges, optional
+        Pairs (source, target) of which source -> target must not be; the other direction may.
+    tiers : blocks of variables, optional
+        In causal order: no edge leads from a later to an earlier block. Variables in no block may have
+        edges from and to all.
+    max_parents : int, optional
+        Most parents that any variable may have.
+
+    Examples
+    --------
+    >>> knowledge = Knowledge(required=[("a", "b")], tiers=[["a"], ["b", "c"]], max_parents=1)
+    >>> knowledge.resolve(["a", "b", "c"]).allowed.astype(int)
+    array([[0, 1, 1],
+           [0, 0, 1],
+           [0, 0, 0]])
+    """
+
+    required: tuple[Edge, ...] = ()
+    forbidden: tuple[Edge, ...] = ()
+    tiers: tuple[tuple[str, ...], ...] = ()
+    max_parents: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "required", _edges(self.required, "required"))
+        object.__setattr__(self, "forbidden", _edges(self.forbidden, "forbidden"))
+        object.__setattr__(self, "tiers", _tiers(self.tiers))
+        if self.max_parents is not None:
+            check_count("max_parents", self.max_parents, 0)
+            object.__setattr__(self, "max_parents", int(self.max_parents))
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a JSON object with any of the keys of `to_dict`.
+
+        For example ``{"required": [["a", "b"]], "tiers": [["a"], ["b", "c"]], "max_parents": 3}``.
+        """
+        try:
+            with open(path, encoding="utf-8-sig") as file:
+                content = json.load(file, object_pairs_hook=_unique_keys)
+            if not isinstance(content, dict):
+                raise InputError("it must hold one JSON object, {...}")
+            known = [field.name for field in fields(cls)]
+            for key in content:
+                if key not in known:
+                    raise unknown_name(key, known, "key")
+            return cls(**content)
+        except InputError as error:
+            raise InputError(f"the knowledge in {os.fspath(path)}: {error}") from None
+        except OSError as error:
+            raise InputError(
+                f"the knowledge in {os.fspath(path)} cannot be read: {error.strerror or error}"
+            ) from error
+        except (ValueError, RecursionError) as error:
+            raise InputError(
+                f"the knowledge in {os.fspath(path)} is not JSON in UTF-8: {error}"
+            ) from error
+
+    def to_dict(self) -> dict[str, Any]:
+        """Lists, strings and numbers that JSON can hold."""
+        return {
+            "required": [list(edge) for edge in self.required],
+            "forbidden": [list(edge) for edge in self.forbidden],
+            "tiers": [list(tier) for tier in self.tiers],
+            "max_parents": self.max_parents,
+        }
+
+    def resolve(self, variables: Sequence[str]) -> Constraints:
+        """Return the constraints on these variables, in their order.
+
+        An edge is allowed exactly when it is in some DAG that agrees with all that is known.
+
+        Raises
+        ------
+        InputError
+            If a variable does not exist, or no DAG agrees; the message shows why.
+        """
+        variables = check_names(variables, "variable")
+        p = len(variables)
+        position = {name: k for k, name in enumerate(variables)}
+        allowed, required, max_parents = no_constraints(p)
+        if self.max_parents is not None:
+            max_parents = min(self.max_parents, p - 1)
+        for source, target in self._pairs(self.required, "required", position):
+            required[source, target] = True
+        for source, target in self._pairs(self.forbidden, "forbidden", position):
+            allowed[source, target] = False
+        rank = self._ranks(position)
+        allowed &= ~((rank[:, None] > rank) & (rank >= 0))
+        for source, target in np.argwhere(required & ~allowed).tolist():
+            raise self._refusal(variables[source], variables[target])
+        cycle = find_cycle(required)
+        if cycle:
+            named = " -> ".join(variables[node] for node in [*cycle, cycle[0]])
+            raise InputError(
+                f"the required edges form the cycle {named}; require one of them less, or turn it"
+            )
+        counts = required.sum(axis=0)
+        for node in np.flatnonzero(counts > max_parents).tolist():
+            parents = [variables[parent] for parent in np.flatnonzero(required[:, node])]
+            raise InputError(
+                f"{variables[node]!r} has {counts[node]} required parents, {listed(parents, p)}, but "
+                f"max_parents is {self.max_parents}; allow more or require fewer"
+            )
+        allowed &= ~_descendants(required).T
+        allowed &= required | (counts < max_parents)
+        return Constraints(allowed, required, max_parents)
+
+    def _pairs(self, edges, key: str, position: Mapping[str, int]) -> list[tuple[int, int]]:
+        return [
+            tuple(_position(name, position, f"the {key} edge {_arrow(*edge)}") for name in edge)
+            for edge in edges
+        ]
+
+    def _ranks(self, position: Mapping[str, int]) -> np.ndarray:
+        """Tier of every variable; -1 if it is in none."""
+        rank = np.full(len(position), -1)
+        for number, tier in enumerate(self.tiers):
+            for name in tier:
+                rank[_position(name, position, f"tiers[{number}]")] = number
+        return rank
+
+    def _refusal(self, source: str, target: str) -> InputError:
+        """The error for an edge that is required, yet forbidden or against the tiers."""
+        edge = _arrow(source, target)
+        if (source, target) in self.forbidden:
+            return InputError(
+                f"the edge {edge} is both required and forbidden; remove it from one of the two"
+            )
+        later, earlier = (
+            next(
+                f"tiers[{k}] ({listed(tier)})" for k, tier in enumerate(self.tiers) if name in tier
+            )
+            for name in (source, target)
+        )
+        return InputError(
+            f"the required edge {edge} goes against the tiers: {source!r} is in {later}, {target!r} "
+            f"in the earlier {earlier}; move one of them or do not require the edge"
+        )
+
+
+def _edges(edges: Iterable[Iterable[str]], key: str) -> tuple[Edge, ...]:
+    """Pairs of names, sorted and without repetition."""
+    shape = f"{key} must be a list of edges, each a pair of variable names (source, target)"
+    pairs = set()
+    for edge in _items(edges, shape):
+        pair = _names(edge, shape)
+        if len(pair) != 2:
+            raise InputError(f"{shape}; got the edge {edge!r} of length {len(pair)}")
+        if isinstance(edge, set | frozenset):
+            raise InputError(f"{shape}; the set {edge!r} does not say which is the source")
+        if pair[0] == pair[1]:
+            raise InputError(
+                f"{key} has an edge from {pair[0]!r} to itself, which no DAG has; leave it out"
+            )
+        pairs.add(pair)
+    return tuple(sorted(pairs))
+
+
+def _tiers(tiers: Iterable[Iterable[str]]) -> tuple[tuple[str, ...], ...]:
+    """Blocks of names, each sorted and without repetition."""
+    shape = "tiers must be a list of blocks, each a list of variable names, in causal order"
+    if isinstance(tiers, set | frozenset):
+        raise InputError(f"{shape}; the set {tiers!r} has no order")
+    blocks = tuple(tuple(sorted(set(_names(tier, shape)))) for tier in _items(tiers, shape))
+    first: dict[str, int] = {}
+    for number, block in enumerate(blocks):
+        for name in block:
+            if name in first:
+                raise InputError(
+                    f"{name!r} is in two tiers, tiers[{first[name]}] and tiers[{number}]; a variable "
+                    "can be in one only"
+                )
+            first[name] = number
+    return blocks
+
+
+def _names(value: Iterable[str], shape: str) -> tuple[str, ...]:
+    names = _items(value, shape)
+    for name in names:
+        if not isinstance(name, str):
+            raise InputError(f"{shape}; got {name!r} where a name was expected")
+    return tuple(str(name) for name in names)
+
+
+def _items(value: Any, shape: str) -> list:
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        raise InputError(f"{shape}; got {value!r}")
+    return list(value)
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise InputError(f"the key {twice!r} is there twice; merge the two")
+    return content
+
+
+def _position(name: str, position: Mapping[str, int], where: str) -> int:
+    if name not in position:
+        raise InputError(f"{where}: {unknown_name(name, list(position), 'variable')}")
+    return position[name]
+
+
+def _arrow(source: str, target: str) -> str:
+    return f"{source} -> {target}"
+
+
+def _descendants(dag: np.ndarray) -> np.ndarray:
+    """``[i, j]``: a directed path leads from i to j."""
+    below = dag.copy()
+    for node in reversed(topological_order(dag)):
+        below[node] |= below[dag[node]].any(axis=0)
+    return below
