@@ -14,6 +14,7 @@ _SUBPACKAGES = (
     "learn",
     "metrics",
     "model",
+    "results",
     "sampling",
     "search",
     "simulate",
@@ -25,9 +26,11 @@ _NAMES = {
     "MTGBN": "mtgbn.learn",
     "SIG": "mtgbn.learn",
     "Tasks": "mtgbn.tasks",
+    "load_result": "mtgbn.results",
+    "save_result": "mtgbn.results",
 }
 
-__all__ = ["AVG", "MTGBN", "SIG", "Knowledge", "Tasks", "__version__", *_SUBPACKAGES]
+__all__ = [*_NAMES, "__version__", *_SUBPACKAGES]
 
 
 def __getattr__(name):

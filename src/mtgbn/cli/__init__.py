@@ -17,37 +17,200 @@ def cli() -> None:
 
 
 @cli.command()
-@click.option("--tasks", "n_tasks", default=10, show_default=True, type=click.IntRange(1, 10_000))
+@click.option("--tasks", "n_tasks", default=15, show_default=True, type=click.IntRange(1, 10_000))
 @click.option(
-    "--variables", "n_variables", default=6, show_default=True, type=click.IntRange(2, 100)
+    "--variables", "n_variables", default=10, show_default=True, type=click.IntRange(2, 100)
 )
-@click.option("--rows", "n_rows", default=60, show_default=True, type=click.IntRange(2, 1_000_000))
+@click.option("--rows", "n_rows", default=80, show_default=True, type=click.IntRange(2, 1_000_000))
 @click.option("--seed", default=1, show_default=True, type=click.IntRange(0), help="Decides all.")
 def demo(n_tasks: int, n_variables: int, n_rows: int, seed: int) -> None:
-    """Simulate related tasks, sample sigma_h, and compare it with the truth."""
+    """Simulate related tasks, learn their networks in three ways, and compare with the truth."""
     from mtgbn.cli.demo import run_demo
 
     run_demo(n_tasks, n_variables, n_rows, seed)
 
 
+def _reading_options(command):
+    """Options of all commands that read data."""
+    for option in (
+        click.option(
+            "--effective-samples",
+            type=float,
+            help="Independent samples that each task's rows are worth.",
+        ),
+        click.option(
+            "--standardise", is_flag=True, help="Scale every variable of every task to variance 1."
+        ),
+        click.option(
+            "--task-column", help="Column of a long table that names the task. [default: task]"
+        ),
+        click.option("--pattern", help="Files to read, such as 'sub-*/*_timeseries.tsv'."),
+    ):
+        command = option(command)
+    return command
+
+
+def _reading(data, pattern, task_column, standardise, effective_samples) -> dict:
+    """Keyword options of `Tasks.from_any` that the command line asks for."""
+    options = {"standardise": standardise, "effective_samples": effective_samples}
+    if pattern is not None:
+        if not os.path.isdir(data):
+            raise click.UsageError("--pattern is for a folder")
+        options["pattern"] = pattern
+    if task_column is not None:
+        if os.path.isdir(data):
+            raise click.UsageError("--task-column is for a long table, not for a folder")
+        options["task"] = task_column
+    return options
+
+
 @cli.command()
-@click.argument("data", type=click.Path(exists=True, file_okay=False))
-@click.option("--pattern", help="Files to read, such as 'sub-*/*_timeseries.tsv'.")
-@click.option(
-    "--standardise", is_flag=True, help="Scale every variable of every task to variance 1."
-)
-@click.option(
-    "--effective-samples", type=float, help="Independent samples that each task's rows are worth."
-)
-def describe(
-    data: str, pattern: str | None, standardise: bool, effective_samples: float | None
-) -> None:
-    """Read a folder with one CSV or TSV file per task, check it, and say what is in it."""
+@click.argument("data", type=click.Path(exists=True))
+@_reading_options
+def describe(data: str, **reading) -> None:
+    """Check data, and say what is in them.
+
+    DATA is a folder with one CSV or TSV file per task, a long table with a column that names the task,
+    or an .npz with one array per task.
+    """
     from mtgbn.cli.describe import run_describe
 
-    run_describe(
-        data, pattern, {"standardise": standardise, "effective_samples": effective_samples}
-    )
+    run_describe(data, _reading(data, **reading))
+
+
+@cli.command()
+@click.argument("data", type=click.Path(exists=True))
+@click.argument("out", type=click.Path())
+@_reading_options
+@click.option(
+    "--method",
+    type=click.Choice(["mtgbn", "sig", "avg"]),
+    default="mtgbn",
+    show_default=True,
+    help="All tasks together, each alone, or all as one.",
+)
+@click.option("--nu0", type=float, help="How closely tasks follow sigma_h. [default: p + 49]")
+@click.option(
+    "--edge-prior",
+    type=float,
+    nargs=2,
+    metavar="R S",
+    help="Density, and similarity of the tasks' graphs (small: alike). [default: 1/(p - 1) 4]",
+)
+@click.option(
+    "--structure-prior",
+    type=click.Choice(["uniform", "restricted", "scale_free"]),
+    default="uniform",
+    show_default=True,
+)
+@click.option("--search", type=click.Choice(["boss", "mmhc"]), default="boss", show_default=True)
+@click.option("--restarts", type=click.IntRange(0), help="[default: 10 for boss, 0 for mmhc]")
+@click.option(
+    "--tabu",
+    type=click.IntRange(0),
+    help="Length of the tabu list. [default: 10 for boss, 0 for mmhc]",
+)
+@click.option(
+    "--candidates",
+    type=click.Choice(["all", "mmpc", "pooled"]),
+    help="Pairs that may be joined. [default: all for boss, mmpc for mmhc]",
+)
+@click.option(
+    "--knowledge",
+    type=click.Path(exists=True, dir_okay=False),
+    help="JSON file with required and forbidden edges, tiers, max_parents.",
+)
+@click.option("--draws", default=30, show_default=True, help="Draws of sigma_h per E-step.")
+@click.option(
+    "--tol", default=0.1, show_default=True, help="Monte Carlo error to stop at, per task."
+)
+@click.option("--max-iter", default=50, show_default=True, help="Most EM iterations.")
+@click.option("--seed", default=1, show_default=True, type=click.IntRange(0), help="Decides all.")
+@click.option(
+    "--jobs", default=-1, show_default=True, help="Tasks searched at once; -1: all cores."
+)
+@click.option("--scheduler", metavar="ADDRESS", help="Of a Dask cluster to search on.")
+@click.option("--resume", is_flag=True, help="Go on with a fit that was interrupted.")
+@click.option("--overwrite", is_flag=True, help="Replace what is in OUT.")
+@click.option(
+    "--graphs",
+    type=click.Choice(["graphml", "dot"]),
+    multiple=True,
+    help="Also write every graph in this format; may be given twice.",
+)
+@click.option(
+    "--draws-format",
+    type=click.Choice(["npz", "netcdf", "none"]),
+    default="npz",
+    show_default=True,
+    help="How to keep the draws of sigma_h.",
+)
+@click.option("--quiet", is_flag=True, help="Print errors only.")
+@click.pass_context
+def fit(context: click.Context, data: str, out: str, method: str, **options) -> None:
+    """Learn one network per task from DATA and write the result to the folder OUT.
+
+    DATA is a folder with one CSV or TSV file per task, a long table with a column that names the task,
+    or an .npz with one array per task.
+
+    Exit codes: 0 done, 1 bad data or settings, 2 bad usage, 3 result written but EM did not converge,
+    130 interrupted (go on with --resume).
+    """
+    from mtgbn.cli.fit import run_fit
+
+    reading = {
+        name: options.pop(name)
+        for name in ("pattern", "task_column", "standardise", "effective_samples")
+    }
+    settings = {
+        "edge_prior": options.pop("edge_prior"),
+        "search": options.pop("search"),
+        "n_restarts": options.pop("restarts"),
+        "tabu": options.pop("tabu"),
+        "candidates": options.pop("candidates"),
+        "n_jobs": options.pop("jobs"),
+        "random_state": options.pop("seed"),
+    }
+    of_em = {
+        "nu0": options.pop("nu0"),
+        "structure_prior": options.pop("structure_prior"),
+        "n_draws": options.pop("draws"),
+        "tol": options.pop("tol"),
+        "max_iter": options.pop("max_iter"),
+    }
+    if method == "mtgbn":
+        settings |= of_em
+    else:
+        given = [
+            name
+            for name in ("nu0", "structure_prior", "draws", "tol", "max_iter")
+            if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+        ]
+        if given:
+            flag = given[0].replace("_", "-")
+            raise click.UsageError(f"--{flag} has no meaning with --method {method}")
+    writing = {
+        "graph_formats": options.pop("graphs"),
+        "draws_format": options.pop("draws_format"),
+    }
+    try:
+        code = run_fit(
+            data, out, method, _reading(data, **reading), settings, writing=writing, **options
+        )
+    except KeyboardInterrupt:
+        click.echo("mtgbn: interrupted; the same command with --resume goes on from here", err=True)
+        sys.exit(130)
+    sys.exit(code)
+
+
+@cli.command()
+@click.argument("folder", type=click.Path(exists=True, file_okay=False))
+@click.option("--edges", default=20, show_default=True, help="How many of the most common edges.")
+def show(folder: str, edges: int) -> None:
+    """Print a summary of the result in FOLDER."""
+    from mtgbn.cli.fit import run_show
+
+    run_show(folder, edges)
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""`mtgbn describe`: is this folder what mtgbn can use?"""
+"""`mtgbn describe`: are these data what mtgbn can use?"""
 
 import warnings
 
@@ -12,12 +12,12 @@ from mtgbn.tasks import Tasks
 from mtgbn.tasks.names import listed
 
 
-def run_describe(folder: str, pattern: str | None, options: dict) -> None:
+def run_describe(data: str, options: dict) -> None:
     """Read, check, print."""
     console = Console(emoji=False)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CollinearityWarning)
-        tasks = Tasks.from_folder(folder, pattern, **options)
+        tasks = Tasks.from_any(data, **options)
     console.print(f"{len(tasks)} tasks over {tasks.n_variables} variables:")
     console.print(escape(", ".join(tasks.variables)))
     table = Table()

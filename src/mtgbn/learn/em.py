@@ -352,7 +352,17 @@ def _in_parallel(
     """Call a function for every task: in threads, or wherever joblib was told to run."""
     parallel = Parallel(n_jobs, prefer="threads", return_as="generator")
     results = []
-    for result in parallel(delayed(function)(*each) for each in arguments):
+    for result in parallel(delayed(_call)((function, each)) for each in arguments):
         results.append(result)
         report(what, len(results), len(arguments))
     return results
+
+
+def _call(packed: tuple[Callable, tuple]) -> Any:
+    """Call a function with arguments that travel as one tuple.
+
+    joblib hands large arrays to single Dask workers beforehand, and when such a worker dies nobody can
+    repeat its work. Within a tuple they stay with the task, which Dask then gives to another worker.
+    """
+    function, arguments = packed
+    return function(*arguments)

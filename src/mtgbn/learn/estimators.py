@@ -27,6 +27,9 @@ __all__ = ["AVG", "MTGBN", "SIG"]
 # delta of the default nu0: docs/decisions.md.
 _DEFAULT_DELTA = 50.0
 
+# Above this even a mean over the draws of sigma_h is in doubt.
+_WORST_RHAT = 1.2
+
 
 class _Estimator:
     """What all three have in common: parameters as scikit-learn wants them, predictions, the search."""
@@ -230,7 +233,11 @@ class MTGBN(_Estimator):
     converged_ : bool
     stop_reason_ : str
     n_iter_ : int
+    diagnostics_ : dict
+        Largest R-hat and smallest ESS of the draws, mean acceptance, number of divergences.
     warnings_ : tuple of str
+    random_state_ : int
+        The seed that was used; given as ``random_state`` it repeats the fit.
     nu0_ : float
     edge_prior_ : EdgePrior
     task_names_, variables_ : tuple of str
@@ -371,6 +378,7 @@ class MTGBN(_Estimator):
         graphs = np.array([state.adjacencies[t][square] for t in where_tasks])
         self._store(tasks, graphs, problem.edge_prior)
         self.nu0_ = problem.nu0
+        self.random_state_ = _entropy_of(problem.seeds)
         self.draws_ = Draws(
             draws.sigma_h[:, :, square[0], square[1]],
             draws.statistics,
@@ -382,6 +390,7 @@ class MTGBN(_Estimator):
         self.n_iter_ = len(state.history)
         self.converged_ = state.converged
         self.stop_reason_ = state.reason
+        self.diagnostics_ = _summary_of(self.draws_)
         self.warnings_ = self._worries()
         self._store_parameters()
         for warning in self.warnings_:
@@ -397,11 +406,16 @@ class MTGBN(_Estimator):
                 f"{len(self.graphs_)} graphs changed, with a gain in Q of {last.gain:.3g} (Monte Carlo "
                 f"error {last.gain_error:.2g}). Raise max_iter"
             )
-        diverging = int(self.draws_.statistics["diverging"].sum())
-        if diverging:
+        found = self.diagnostics_
+        if found["rhat"] is not None and found["rhat"] > _WORST_RHAT:
             worries.append(
-                f"{diverging} of {self.draws_.flat.shape[0]} trajectories of sigma_h diverged; results "
-                "that depend on it may be biased"
+                f"R-hat of the draws of sigma_h reaches {found['rhat']:.2f}, above {_WORST_RHAT}: the "
+                "chains disagree. Raise n_draws"
+            )
+        if found["n_divergent"]:
+            worries.append(
+                f"{found['n_divergent']} of {len(self.draws_.flat)} trajectories of sigma_h diverged; "
+                "results that depend on it may be biased"
             )
         return tuple(worries)
 
@@ -456,6 +470,7 @@ class _Baseline(_Estimator):
             1,
             seed_sequence(self.random_state),
         )
+        self.random_state_ = _entropy_of(problem.seeds)
         learned = em.learn_alone(problem, self.n_jobs, report)
         graphs = np.empty_like(learned)
         for position, t in enumerate(task_order):
@@ -529,6 +544,24 @@ class AVG(_Baseline):
 def _alone(graph: np.ndarray, scatter: np.ndarray, n: float) -> Network:
     delta = em.vague_nu0(len(graph)) - len(graph) + 1
     return posterior_network(graph, scatter, n, em.vague_sigma_h(scatter, n)[None], delta)
+
+
+def _summary_of(draws: Draws) -> dict[str, float | int | None]:
+    """The diagnostics in four numbers; None where there are too few draws for them."""
+    found = draws.diagnostics()
+    rhat, ess = np.nanmax(found.rhat), np.nanmin(np.minimum(found.ess_bulk, found.ess_tail))
+    return {
+        "rhat": float(rhat) if np.isfinite(rhat) else None,
+        "ess": float(ess) if np.isfinite(ess) else None,
+        "acceptance": found.acceptance,
+        "n_divergent": found.n_divergent,
+    }
+
+
+def _entropy_of(seeds: np.random.SeedSequence) -> int | str:
+    """What to give as random_state for the same result: a whole number unless seeds were spawned."""
+    is_plain = np.ndim(seeds.entropy) == 0 and not seeds.spawn_key
+    return int(seeds.entropy) if is_plain else _entropy_text(seeds)
 
 
 def _entropy_text(seeds: np.random.SeedSequence) -> str:

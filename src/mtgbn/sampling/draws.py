@@ -73,7 +73,8 @@ class Draws:
 
     def diagnostics(self) -> Diagnostics:
         """Convergence diagnostics, computed by arviz-stats."""
-        array_stats = _import_array_stats()
+        from arviz_stats.base import array_stats
+
         _, n_draws, p, _ = self.sigma_h.shape
         rows, columns = np.tril_indices(p)
         elements = np.moveaxis(self.sigma_h[:, :, rows, columns], 2, 0)
@@ -135,7 +136,9 @@ class Draws:
         try:
             import arviz
         except ImportError as error:
-            raise ImportError(_MISSING.format("arviz", "arviz")) from error
+            raise ImportError(
+                "this needs arviz, which is an extra: pip install 'mtgbn[arviz]'"
+            ) from error
         groups = {"posterior": {"sigma_h": self.sigma_h}, "sample_stats": self.statistics}
         labels = {
             "coords": {"variable": list(self.variables), "variable_2": list(self.variables)},
@@ -148,14 +151,3 @@ class Draws:
     def _element(self, flat_index) -> str:
         i, j = np.unravel_index(int(flat_index), self.sigma_h.shape[2:])
         return f"{self.variables[i]}, {self.variables[j]}"
-
-
-_MISSING = "this needs {}, which is an extra: pip install 'mtgbn[{}]'"
-
-
-def _import_array_stats():
-    try:
-        from arviz_stats.base import array_stats
-    except ImportError as error:
-        raise ImportError(_MISSING.format("arviz-stats", "diagnostics")) from error
-    return array_stats

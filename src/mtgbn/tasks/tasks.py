@@ -17,7 +17,6 @@ from mtgbn.tasks.checks import (
     reduce_table,
 )
 from mtgbn.tasks.collinearity import warn_collinear
-from mtgbn.tasks.folder import tables_from_folder
 from mtgbn.tasks.names import (
     check_variables,
     default_variables,
@@ -34,9 +33,11 @@ from mtgbn.tasks.tables import (
     tables_from_frames,
     tables_from_long,
 )
+from mtgbn.tasks.text_files import tables_from_file, tables_from_folder
 
 _ACCEPTED = (
-    "a Tasks, the path of a folder with one CSV/TSV file per task, a dict or list of DataFrames, "
+    "a Tasks, the path of a folder with one CSV/TSV file per task, of one long table or of an .npz, a "
+    "dict or list of DataFrames, "
     "a dict or list of (rows x variables) arrays, a 3-D array, a 2-D array (one task), or one "
     "long DataFrame with a task column"
 )
@@ -211,6 +212,24 @@ class Tasks:
         return cls._from_tables(tables_from_folder(path, pattern), **options)
 
     @classmethod
+    def from_file(
+        cls, path: str | os.PathLike[str], task: str = "task", **options: Unpack[Options]
+    ) -> Self:
+        """Build from one file with all tasks.
+
+        Parameters
+        ----------
+        path : str or path
+            A long text table (.csv, .tsv, .txt as for `from_folder`), or an .npz with one
+            (rows x variables) array per task, named after it, and perhaps the ``variables``.
+        task : str, default "task"
+            The column of a long table that says which task a row belongs to.
+        **options
+            ``centre``, ``standardise``, ``effective_samples``; see `Tasks`.
+        """
+        return cls._from_tables(tables_from_file(path, task), **options)
+
+    @classmethod
     def from_any(cls, data: Any, **options: Any) -> Self:
         """Build from whatever `data` is, with the constructor that fits.
 
@@ -229,7 +248,8 @@ class Tasks:
                 )
             return data
         if isinstance(data, str | os.PathLike):
-            return cls.from_folder(data, **options)
+            read = cls.from_file if os.path.isfile(data) else cls.from_folder
+            return read(data, **options)
         if is_frame(data):
             column = options.get("task", "task")
             if column not in list(data.columns):

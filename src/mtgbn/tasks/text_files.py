@@ -1,4 +1,4 @@
-"""A folder of text files, one task per file, read with the standard library alone."""
+"""Tasks on disk: a folder of text files, a long table or an .npz, with no more than numpy."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import csv
 import io
 import os
 import re
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
 from mtgbn.errors import InputError
-from mtgbn.tasks.names import listed
-from mtgbn.tasks.tables import Table
+from mtgbn.tasks.names import listed, unknown_name
+from mtgbn.tasks.tables import Table, tables_from_arrays
 
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _EXTENSIONS = (*_DELIMITERS, ".txt")
@@ -54,30 +55,88 @@ def _natural(name: str) -> list[str | int]:
     return [int(piece) if odd % 2 else piece.casefold() for odd, piece in enumerate(pieces)]
 
 
+def tables_from_file(path: str | os.PathLike[str], task: str) -> list[Table]:
+    """All tasks of one file: an .npz with one array each, or a long text table with a task column."""
+    file = Path(path)
+    if file.suffix.lower() == ".npz":
+        return _tables_from_npz(file)
+    columns, rows, lines = _read_cells(file)
+    if task not in columns:
+        raise InputError(f"file {str(file)!r}: {unknown_name(task, columns, 'column')}")
+    place = columns.index(task)
+    rows_of: dict[str, list[int]] = {}
+    for number, cells in enumerate(rows):
+        name = cells.pop(place).strip()
+        if not name:
+            raise InputError(
+                f"line {lines[number]} of {file} names no task in column {task!r}; fill it in"
+            )
+        rows_of.setdefault(name, []).append(number)
+    variables = columns[:place] + columns[place + 1 :]
+    return [
+        Table(
+            name,
+            variables,
+            _values([rows[number] for number in numbers], len(variables)),
+            str(file),
+            [lines[number] for number in numbers],
+        )
+        for name, numbers in rows_of.items()
+    ]
+
+
+def _tables_from_npz(file: Path) -> list[Table]:
+    try:
+        with np.load(file, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise InputError(
+            f"file {str(file)!r} is not an .npz of plain arrays ({error}); write it with "
+            "numpy.savez(file, sub1=array1, sub2=array2, variables=names)"
+        ) from error
+    variables = arrays.pop("variables", None)
+    if variables is not None and (variables.ndim != 1 or variables.dtype.kind not in "US"):
+        raise InputError(f"file {str(file)!r}: 'variables' must be a list of names")
+    return tables_from_arrays(list(arrays.values()), variables, list(arrays))
+
+
 def _read_table(file: Path) -> Table:
+    columns, rows, lines = _read_cells(file)
+    return Table(file.stem, columns, _values(rows, len(columns)), str(file), lines)
+
+
+def _read_cells(file: Path) -> tuple[tuple[str, ...], list[list[str]], list[int]]:
+    """Names of the columns, cells of the lines below, and the numbers of these lines."""
     records = _records(file)
     _, header = next(records, (0, []))
     if not header:
         raise InputError(f"task {file.stem!r}: file {str(file)!r} is empty; remove or fill it")
     columns = _check_header(file, header)
-    rows: list[list[float | str]] = []
+    rows: list[list[str]] = []
     lines: list[int] = []
-    numeric = True
     for line, cells in records:
         if len(cells) != len(columns):
             raise InputError(
                 f"task {file.stem!r}: line {line} of {file} has {len(cells)} cells but the header "
                 f"has {len(columns)} (the line starts with {cells[0]!r}); repair the line"
             )
+        rows.append(cells)
+        lines.append(line)
+    return columns, rows, lines
+
+
+def _values(rows: list[list[str]], n_columns: int) -> np.ndarray:
+    numbers: list[list[float | str]] = []
+    numeric = True
+    for cells in rows:
         try:
-            rows.append(_floats(cells))
+            numbers.append(_floats(cells))
         except ValueError:
             # The text stays in its cell: the check that all tasks share names it, with its line.
-            rows.append([_number_or_text(cell) for cell in cells])
-            numeric = numeric and not any(isinstance(cell, str) for cell in rows[-1])
-        lines.append(line)
-    values = np.array(rows, dtype=np.float64 if numeric else object)
-    return Table(file.stem, columns, values.reshape(-1, len(columns)), str(file), lines)
+            numbers.append([_number_or_text(cell) for cell in cells])
+            numeric = numeric and not any(isinstance(cell, str) for cell in numbers[-1])
+    values = np.array(numbers, dtype=np.float64 if numeric else object)
+    return values.reshape(-1, n_columns)
 
 
 def _records(file: Path) -> Iterator[tuple[int, list[str]]]:

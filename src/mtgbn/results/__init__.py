@@ -1,0 +1,6 @@
+"""A fitted estimator on disk: written whole, checked when it is read."""
+
+from mtgbn.results.folder import load_result, save_result
+from mtgbn.results.summary import summarise
+
+__all__ = ["load_result", "save_result", "summarise"]

@@ -1,0 +1,340 @@
+"""The folder of a result: `result.json`, an edge table, arrays and draws.
+
+`result.json` is written last and lists the other files with their checksums, so a folder either holds
+a whole result or none. It has no times or paths: the same fit gives the same bytes.
+"""
+
+import hashlib
+import importlib.metadata
+import io
+import json
+import os
+import re
+import zipfile
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from scipy.io import netcdf_file
+
+import mtgbn
+from mtgbn.errors import InputError
+from mtgbn.files import writing
+from mtgbn.graphs import to_dot, to_graphml
+from mtgbn.learn import AVG, MTGBN, SIG, EdgePrior, Iteration
+from mtgbn.sampling import Draws
+from mtgbn.search import Knowledge
+from mtgbn.tasks import Tasks
+
+__all__ = ["RESULT_FILE", "load_result", "save_result"]
+
+RESULT_FILE = "result.json"
+_EDGES_FILE = "edges.tsv"
+_NETWORKS_FILE = "networks.npz"
+_FORMAT = "mtgbn result 1"
+_ESTIMATORS = {"MTGBN": MTGBN, "SIG": SIG, "AVG": AVG}
+_PACKAGES = ("numpy", "scipy", "numba", "joblib", "arviz-stats")
+_NETWORK_ARRAYS = ("graphs", "cpdags", "covariances", "coefficients", "residual_variances")
+_DRAWS = ("sigma_h", "acceptance_rate", "energy", "n_steps", "diverging")
+
+DrawsFormat = Literal["npz", "netcdf", "none"]
+GraphFormat = Literal["graphml", "dot"]
+
+
+def save_result(
+    estimator: MTGBN | SIG | AVG,
+    folder: str | os.PathLike[str],
+    *,
+    draws_format: DrawsFormat = "npz",
+    graph_formats: tuple[GraphFormat, ...] = (),
+) -> Path:
+    """Write a fitted estimator to a folder, which is made if need be.
+
+    Parameters
+    ----------
+    estimator : MTGBN, SIG or AVG
+    folder : path
+    draws_format : {"npz", "netcdf", "none"}
+        Of the draws of sigma_h. Without them a loaded result cannot predict.
+    graph_formats : tuple of {"graphml", "dot"}
+        Also write every task's graph, into a subfolder of that name.
+
+    Returns
+    -------
+    Path
+        Of the file ``result.json``.
+    """
+    if not hasattr(estimator, "graphs_"):
+        raise InputError("there is nothing to save: the estimator is not fitted")
+    if draws_format not in ("npz", "netcdf", "none"):
+        raise InputError(f"draws_format must be 'npz', 'netcdf' or 'none'; got {draws_format!r}")
+    unknown = set(graph_formats) - {"graphml", "dot"}
+    if unknown:
+        raise InputError(f"graph_formats may be 'graphml' and 'dot'; got {unknown.pop()!r}")
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    contents = {_EDGES_FILE: edge_table(estimator).encode(), _NETWORKS_FILE: _networks(estimator)}
+    if isinstance(estimator, MTGBN) and draws_format != "none":
+        write = {"npz": _draws_npz, "netcdf": _draws_netcdf}[draws_format]
+        name = {"npz": "draws.npz", "netcdf": "draws.nc"}[draws_format]
+        contents[name] = write(estimator.draws_)
+    for kind in graph_formats:
+        convert = {"graphml": to_graphml, "dot": to_dot}[kind]
+        for name, graph in zip(_file_names(estimator.task_names_), estimator.graphs_, strict=True):
+            contents[f"{kind}/{name}.{kind}"] = convert(graph, estimator.variables_).encode()
+    for name, content in contents.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        with writing(folder / name) as file:
+            file.write(content)
+    about = _describe(estimator)
+    about["files"] = {n: hashlib.sha256(c).hexdigest() for n, c in sorted(contents.items())}
+    path = folder / RESULT_FILE
+    with writing(path) as file:
+        file.write((json.dumps(about, indent=1, ensure_ascii=False) + "\n").encode())
+    return path
+
+
+def load_result(folder: str | os.PathLike[str]) -> MTGBN | SIG | AVG:
+    """Read a fitted estimator from the folder of `save_result` or `mtgbn fit`.
+
+    Raises
+    ------
+    InputError
+        If there is no whole result: a file is missing, cut short, changed or of another kind.
+    """
+    folder = Path(folder)
+    about = read_description(folder)
+    for name, digest in about["files"].items():
+        path = folder / name
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise _damaged(path, f"it cannot be read: {error.strerror or error}") from error
+        if hashlib.sha256(content).hexdigest() != digest:
+            raise _damaged(path, "it is not the file that was written with result.json")
+    try:
+        return _restore(folder, about)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _damaged(folder / RESULT_FILE, f"{type(error).__name__}: {error}") from error
+
+
+def read_description(folder: Path) -> dict[str, Any]:
+    """Contents of `result.json`, once it is known to be one."""
+    path = Path(folder) / RESULT_FILE
+    if not path.exists():
+        raise InputError(
+            f"{str(folder)!r} holds no result: there is no {RESULT_FILE}. Was the fit interrupted? "
+            "Then go on with --resume"
+        )
+    try:
+        about = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise _damaged(path, str(error)) from error
+    if not isinstance(about, dict) or about.get("format") != _FORMAT:
+        raise _damaged(path, f"it is not in the format {_FORMAT!r}")
+    files = about.get("files")
+    if not isinstance(files, dict) or not {_EDGES_FILE, _NETWORKS_FILE} <= set(files):
+        raise _damaged(path, "it does not list its files")
+    for name in files:
+        if Path(name).is_absolute() or ".." in Path(name).parts:
+            raise _damaged(path, f"it lists the file {name!r} outside its folder")
+    return about
+
+
+def edge_table(estimator: MTGBN | SIG | AVG) -> str:
+    """All edges of all tasks as TSV, one line each, with a header."""
+    joined = (estimator.graphs_ | estimator.graphs_.transpose(0, 2, 1)).sum(axis=0)
+    lines = ["task\tsource\ttarget\tcoefficient\tdirection\ttasks_with_edge"]
+    for t, name in enumerate(estimator.task_names_):
+        for i, j in np.argwhere(estimator.graphs_[t]).tolist():
+            compelled = not estimator.cpdags_[t, j, i]
+            cells = (
+                _cell(name),
+                _cell(estimator.variables_[i]),
+                _cell(estimator.variables_[j]),
+                repr(float(estimator.coefficients_[t, i, j])),
+                "compelled" if compelled else "reversible",
+                str(int(joined[i, j])),
+            )
+            lines.append("\t".join(cells))
+    return "\n".join(lines) + "\n"
+
+
+def _describe(estimator) -> dict[str, Any]:
+    tasks = estimator._tasks
+    settings = {name: _plain(value) for name, value in estimator.get_params().items()}
+    del settings["n_jobs"]  # changes nothing
+    settings["random_state"] = estimator.random_state_
+    rows = [None] * len(tasks) if tasks.n_rows is None else tasks.n_rows.tolist()
+    about = {
+        "format": _FORMAT,
+        "estimator": type(estimator).__name__,
+        "versions": {
+            "mtgbn": mtgbn.__version__,
+            **{name: importlib.metadata.version(name) for name in _PACKAGES},
+        },
+        "settings": settings,
+        "edge_prior": _plain(estimator.edge_prior_),
+        "variables": list(tasks.variables),
+        "tasks": [
+            {"name": name, "rows": n_rows, "n": n, "edges": int(graph.sum())}
+            for name, n_rows, n, graph in zip(
+                tasks.names, rows, tasks.ns.tolist(), estimator.graphs_, strict=True
+            )
+        ],
+    }
+    if isinstance(estimator, MTGBN):
+        about |= {
+            "nu0": estimator.nu0_,
+            "converged": estimator.converged_,
+            "stop_reason": estimator.stop_reason_,
+            "warnings": list(estimator.warnings_),
+            "history": [iteration._asdict() for iteration in estimator.history_],
+            "diagnostics": estimator.diagnostics_,
+        }
+    return about
+
+
+def _restore(folder: Path, about: dict[str, Any]):
+    arrays = _read_arrays(folder / _NETWORKS_FILE)
+    settings = dict(about["settings"])
+    if settings.get("knowledge") is not None:
+        settings["knowledge"] = Knowledge(**settings["knowledge"])
+    if isinstance(settings.get("edge_prior"), list):
+        settings["edge_prior"] = tuple(map(float, settings["edge_prior"]))
+    estimator = _ESTIMATORS[about["estimator"]](**settings)
+    names = tuple(task["name"] for task in about["tasks"])
+    m, p = len(names), len(about["variables"])
+    shapes = {
+        "graphs": (m, p, p),
+        "cpdags": (m, p, p),
+        "covariances": (m, p, p),
+        "coefficients": (m, p, p),
+        "residual_variances": (m, p),
+        "scatters": (m, p, p),
+        "ns": (m,),
+        "centres": (m, p),
+        "scales": (m, p),
+    }
+    for name, shape in shapes.items():
+        if arrays[name].shape != shape:
+            raise ValueError(f"{name} has shape {arrays[name].shape}, not {shape}")
+    tasks = Tasks._trusted(
+        arrays["scatters"],
+        arrays["ns"],
+        tuple(about["variables"]),
+        names,
+        arrays.get("n_rows"),
+        arrays["centres"],
+        arrays["scales"],
+    )
+    estimator._store(tasks, arrays["graphs"], EdgePrior(*map(float, about["edge_prior"])))
+    estimator.random_state_ = settings["random_state"]
+    for name in _NETWORK_ARRAYS:
+        setattr(estimator, f"{name}_", arrays[name])
+    if isinstance(estimator, MTGBN):
+        estimator.nu0_ = float(about["nu0"])
+        estimator.converged_ = bool(about["converged"])
+        estimator.stop_reason_ = about["stop_reason"]
+        estimator.warnings_ = tuple(about["warnings"])
+        estimator.history_ = tuple(Iteration(**iteration) for iteration in about["history"])
+        estimator.n_iter_ = len(estimator.history_)
+        estimator.diagnostics_ = about["diagnostics"]
+        estimator.sigma_h_ = arrays["sigma_h"]
+        draws = {"draws.npz": _read_arrays, "draws.nc": _read_netcdf}
+        for name in sorted(set(draws) & set(about["files"])):
+            found = draws[name](folder / name)
+            sigma_h = found.pop("sigma_h")
+            estimator.draws_ = Draws(sigma_h, found, tasks.variables, "hmc")
+    return estimator
+
+
+def _networks(estimator) -> bytes:
+    arrays = {name: getattr(estimator, f"{name}_") for name in _NETWORK_ARRAYS}
+    tasks = estimator._tasks
+    arrays |= {name: getattr(tasks, name) for name in ("scatters", "ns", "centres", "scales")}
+    if tasks.n_rows is not None:
+        arrays["n_rows"] = tasks.n_rows
+    if isinstance(estimator, MTGBN):
+        arrays["sigma_h"] = estimator.sigma_h_
+    return _npz(arrays)
+
+
+def _npz(arrays: dict[str, np.ndarray]) -> bytes:
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **arrays)
+    return buffer.getvalue()
+
+
+def _draws_npz(draws: Draws) -> bytes:
+    return _npz({"sigma_h": draws.sigma_h, **draws.statistics})
+
+
+def _draws_netcdf(draws: Draws) -> bytes:
+    """NetCDF 3, which xarray, R and MATLAB read, with ArviZ's names of dimensions."""
+    buffer = io.BytesIO()
+    file = netcdf_file(buffer, "w")
+    for name, size in zip(
+        ("chain", "draw", "variable", "variable_2"), draws.sigma_h.shape, strict=True
+    ):
+        file.createDimension(name, size)
+    file.variable_names = json.dumps(draws.variables)
+    sigma_h = file.createVariable("sigma_h", "f8", ("chain", "draw", "variable", "variable_2"))
+    sigma_h[:] = draws.sigma_h
+    for name, values in draws.statistics.items():
+        kind = "f8" if values.dtype.kind == "f" else "i4"
+        file.createVariable(name, kind, ("chain", "draw"))[:] = values
+    file.flush()
+    return buffer.getvalue()
+
+
+def _read_netcdf(path: Path) -> dict[str, np.ndarray]:
+    with netcdf_file(path, "r", mmap=False) as file:
+        arrays = {name: np.array(file.variables[name][:]) for name in _DRAWS}
+    native = {n: a.astype(a.dtype.newbyteorder("=")) for n, a in arrays.items()}
+    return native | {"diverging": native["diverging"].astype(bool)}
+
+
+def _read_arrays(path: Path) -> dict[str, np.ndarray]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise _damaged(path, str(error)) from error
+
+
+def _damaged(path: Path, why: str) -> InputError:
+    return InputError(f"{path} is not what mtgbn wrote: {why}. Fit again, or restore the folder")
+
+
+def _file_names(tasks: tuple[str, ...]) -> list[str]:
+    """Names of tasks as names of files: harmless, short and different."""
+    names = [re.sub(r"[^\w.-]+", "_", task).strip(".")[:100] or "task" for task in tasks]
+    taken: set[str] = set()
+    for position, name in enumerate(names):
+        number = 1
+        while names[position].casefold() in taken:
+            number += 1
+            names[position] = f"{name}-{number}"
+        taken.add(names[position].casefold())
+    return names
+
+
+def _cell(text: str) -> str:
+    """A name without the characters that would break a line of the table."""
+    return re.sub(r"[\t\r\n]", " ", text)
+
+
+def _plain(value: Any) -> Any:
+    """A setting as JSON can hold it."""
+    if isinstance(value, Knowledge):
+        return value.to_dict()
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and np.isinf(value):
+        return "inf"
+    if value is None or isinstance(value, str | bool | int | float | dict):
+        return value
+    return repr(value)

@@ -1,0 +1,104 @@
+"""What the tests of learning share: data, all DAGs, and Q and posteriors the slow way."""
+
+import itertools
+
+import numpy as np
+
+from mtgbn.graphs import is_dag
+from mtgbn.learn import em
+from mtgbn.learn.edge_prior import EdgePrior
+from mtgbn.model import log_marginal_likelihood, log_structure_prior
+from mtgbn.search import SearchSettings, no_constraints
+from mtgbn.tasks import Tasks
+
+
+def silent(what, done, total):
+    """Report progress to nobody."""
+
+
+def related_arrays(seed, m=3, p=3, rows=25, strength=0.5):
+    """Rows of tasks that share a random DAG, each lacking some of its weak edges."""
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(p)
+    common = np.triu(rng.random((p, p)) < 0.6, 1)
+    coefficients = strength * common * rng.choice([-1, 1], (p, p)) * rng.uniform(0.6, 1.4, (p, p))
+    arrays = []
+    for _ in range(m):
+        own = coefficients * (rng.random((p, p)) < 0.8)
+        noise = rng.standard_normal((rows, p))
+        arrays.append((noise @ np.linalg.inv(np.eye(p) - own))[:, order])
+    return arrays
+
+
+def related_tasks(seed, m=3, p=3, rows=25, strength=0.5):
+    return Tasks.from_arrays(related_arrays(seed, m, p, rows, strength))
+
+
+def all_dags(p):
+    """Every DAG over p nodes, (count, p, p)."""
+    pairs = list(itertools.combinations(range(p), 2))
+    found = []
+    for states in itertools.product(range(3), repeat=len(pairs)):
+        adjacency = np.zeros((p, p), dtype=bool)
+        for (i, j), state in zip(pairs, states, strict=True):
+            if state:
+                adjacency[(i, j) if state == 1 else (j, i)] = True
+        if is_dag(adjacency):
+            found.append(adjacency)
+    return np.array(found)
+
+
+def pose(tasks, seed=0, *, nu0=None, edge_prior=None, structure_prior="uniform", **settings):
+    """Build a `Problem` without an estimator; tasks and variables stay in their order."""
+    p = tasks.n_variables
+    fields = {"n_draws": 20, "tolerance": 0.1, "max_iter": 50, **settings}
+    return em.Problem(
+        tasks=tasks,
+        constraints=(no_constraints(p),) * len(tasks),
+        nu0=p + 10.0 if nu0 is None else nu0,
+        edge_prior=EdgePrior(0.4, 3.0) if edge_prior is None else edge_prior,
+        structure_prior=structure_prior,
+        search=SearchSettings(),
+        seeds=np.random.SeedSequence(seed),
+        **fields,
+    )
+
+
+def counts_of(adjacencies):
+    """Tasks with each edge, pair by pair."""
+    m, p, _ = np.shape(adjacencies)
+    counts = np.zeros((p, p), dtype=int)
+    for t, i, j in itertools.product(range(m), range(p), range(p)):
+        counts[i, j] += bool(adjacencies[t][i][j] or adjacencies[t][j][i])
+    return counts
+
+
+def q_by_draw(problem, adjacencies, draws):
+    """Log joint density of data and graphs given each draw of sigma_h."""
+    prior = problem.edge_prior.log_probability(counts_of(adjacencies), len(adjacencies))
+    kind, nu0 = problem.structure_prior, problem.nu0
+    return prior + np.array(
+        [
+            sum(
+                log_marginal_likelihood(scatter, n, adjacency, sigma_h, nu0)
+                + log_structure_prior(adjacency, sigma_h, nu0, kind)
+                for scatter, n, adjacency in zip(
+                    problem.tasks.scatters, problem.tasks.ns, adjacencies, strict=True
+                )
+            )
+            for sigma_h in draws
+        ]
+    )
+
+
+class Recorder:
+    """Stands in for `sample_sigma_h` within EM and keeps what it returned."""
+
+    def __init__(self, monkeypatch):
+        self.draws = []
+        self._sample = em.sample_sigma_h
+        monkeypatch.setattr(em, "sample_sigma_h", self)
+
+    def __call__(self, *args, **kwargs):
+        self.draws.append(self._sample(*args, **kwargs))
+        return self.draws[-1]

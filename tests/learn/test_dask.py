@@ -1,0 +1,54 @@
+"""Searches on a real Dask cluster of two processes, one of which dies in the middle."""
+
+import os
+import signal
+
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster
+from joblib import parallel_config
+
+from mtgbn import MTGBN, SIG
+from mtgbn.simulate import simulate_tasks
+
+
+@pytest.fixture(scope="module")
+def simulation():
+    return simulate_tasks(n_tasks=6, n_variables=6, n_rows=80, random_state=5)
+
+
+@pytest.fixture
+def client(tmp_path):
+    cluster = LocalCluster(
+        n_workers=2,
+        threads_per_worker=1,
+        processes=True,
+        dashboard_address=None,
+        local_directory=str(tmp_path),
+        silence_logs=50,
+    )
+    with cluster, Client(cluster) as client:
+        yield client
+
+
+@pytest.mark.filterwarnings("ignore")  # the cluster's own, about the worker that was lost
+def test_a_lost_worker_changes_nothing(simulation, client):
+    alone = MTGBN(random_state=3).fit(simulation.tasks)
+    pids = list(client.run(os.getpid).values())
+    assert len(set(pids)) == 2
+    assert os.getpid() not in pids
+    killed = []
+
+    def kill(what, done, total):
+        if what == "searching graphs" and done == 1 and not killed:
+            killed.append(pids[0])
+            os.kill(pids[0], signal.SIGKILL)
+
+    with parallel_config("dask"):
+        together = MTGBN(random_state=3).fit(simulation.tasks, progress=kill)
+        sig = SIG(random_state=3).fit(simulation.tasks)
+    assert killed
+    np.testing.assert_array_equal(together.graphs_, alone.graphs_)
+    np.testing.assert_array_equal(together.draws_.sigma_h, alone.draws_.sigma_h)
+    assert together.history_ == alone.history_
+    np.testing.assert_array_equal(sig.graphs_, SIG(random_state=3).fit(simulation.tasks).graphs_)
