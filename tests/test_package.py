@@ -9,8 +9,8 @@ import pytest
 
 import mtgbn
 
-EXTRAS = {"pandas", "networkx", "pydot", "arviz", "arviz_stats", "xarray", "matplotlib"}
-HEAVY = EXTRAS | {"numba", "scipy", "rich"}
+EXTRAS = {"pandas", "networkx", "pydot", "arviz", "xarray", "matplotlib", "dask", "sklearn"}
+HEAVY = EXTRAS | {"numba", "scipy", "rich", "arviz_stats", "joblib"}
 
 
 def run_python(code, **environment):
@@ -41,13 +41,15 @@ def test_help_is_light():
     code = """
 from click.testing import CliRunner
 from mtgbn.cli import cli
-for arguments in (["--help"], ["demo", "--help"], ["--version"]):
+for arguments in (["--help"], ["demo", "--help"], ["fit", "--help"], ["--version"]):
     assert CliRunner().invoke(cli, arguments).exit_code == 0
 """
     assert loaded_after(code) & HEAVY == set()
 
 
-@pytest.mark.parametrize("name", ["model", "sampling", "simulate", "tasks", "graphs"])
+@pytest.mark.parametrize(
+    "name", ["model", "sampling", "simulate", "tasks", "graphs", "search", "learn", "results"]
+)
 def test_subpackages_load_no_extras(name):
     loaded = loaded_after(f"import mtgbn.{name}")
     assert loaded & (EXTRAS | {"rich", "click"}) == set()
@@ -71,7 +73,7 @@ print(json.dumps(names))
 
 
 def test_every_subpackage_exports_what_it_says():
-    for name in ("errors", "graphs", "model", "sampling", "simulate", "tasks"):
+    for name in mtgbn._SUBPACKAGES:
         module = getattr(mtgbn, name)
         assert all(hasattr(module, exported) for exported in module.__all__)
 

@@ -3,11 +3,13 @@
 import itertools
 
 import numpy as np
+from naive import family_sets
+from scipy.special import multigammaln
 
 from mtgbn.graphs import is_dag
 from mtgbn.learn import em
 from mtgbn.learn.edge_prior import EdgePrior
-from mtgbn.model import log_marginal_likelihood, log_structure_prior
+from mtgbn.model import log_structure_prior
 from mtgbn.search import SearchSettings, no_constraints
 from mtgbn.tasks import Tasks
 
@@ -73,22 +75,37 @@ def counts_of(adjacencies):
     return counts
 
 
+def log_likelihoods(scatter, n, adjacency, sigma_h, nu0):
+    """Log marginal likelihood of one task under every matrix of a stack, determinant by determinant."""
+    p = len(adjacency)
+    delta = nu0 - p + 1
+
+    def ell(variables, d, matrices):
+        a = len(variables)
+        half = (d + a - 1) / 2
+        blocks = matrices[:, np.array(variables)[:, None], variables] / 2
+        return multigammaln(half, a) - half * np.linalg.slogdet(blocks)[1]
+
+    total = np.full(len(sigma_h), -n * p / 2 * np.log(2 * np.pi))
+    for sign, variables in family_sets(adjacency):
+        if variables:
+            total += sign * ell(variables, delta + n, sigma_h + scatter)
+            total -= sign * ell(variables, delta, sigma_h)
+    return total
+
+
 def q_by_draw(problem, adjacencies, draws):
     """Log joint density of data and graphs given each draw of sigma_h."""
     prior = problem.edge_prior.log_probability(counts_of(adjacencies), len(adjacencies))
-    kind, nu0 = problem.structure_prior, problem.nu0
-    return prior + np.array(
-        [
-            sum(
-                log_marginal_likelihood(scatter, n, adjacency, sigma_h, nu0)
-                + log_structure_prior(adjacency, sigma_h, nu0, kind)
-                for scatter, n, adjacency in zip(
-                    problem.tasks.scatters, problem.tasks.ns, adjacencies, strict=True
-                )
-            )
-            for sigma_h in draws
-        ]
-    )
+    total = np.full(len(draws), prior)
+    for scatter, n, graph in zip(problem.tasks.scatters, problem.tasks.ns, adjacencies, strict=True):
+        total += log_likelihoods(scatter, n, graph, draws, problem.nu0)
+        if problem.structure_prior != "uniform":
+            total += [
+                log_structure_prior(graph, draw, problem.nu0, problem.structure_prior)
+                for draw in draws
+            ]
+    return total
 
 
 class Recorder:

@@ -18,7 +18,7 @@ _MOST_EDGES = 12
 def run_demo(n_tasks: int, n_variables: int, n_rows: int, seed: int) -> None:
     """Simulate, fit, print."""
     console = Console()
-    simulation = simulate_tasks(n_tasks, n_variables, n_rows, random_state=seed)
+    simulation = simulate_tasks(n_tasks, n_variables, n_rows, edge_change=0.3, random_state=seed)
     n_edges = simulation.adjacencies.sum(axis=(1, 2))
     console.print(
         f"Simulated {n_tasks} related tasks: {n_variables} variables, {n_rows} rows and "

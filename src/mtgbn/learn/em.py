@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from arviz_stats.base import array_stats
 from joblib import Parallel, delayed, effective_n_jobs
 
 from mtgbn.learn.edge_prior import EdgePrior, edge_counts
@@ -310,6 +309,9 @@ def _measure(problem, state, adjacencies, finds, changed, draws) -> Iteration:
             q -= find.gains.mean()
     error = 0.0
     if changed:
+        # Here, since it loads xarray and pandas where they are installed.
+        from arviz_stats.base import array_stats
+
         by_chain = gains.reshape(N_CHAINS, -1)
         error = float(array_stats.mcse(by_chain, chain_axis=0, draw_axis=1, method="mean"))
     gain = float(gains.mean() + after - before)

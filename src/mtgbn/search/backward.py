@@ -15,7 +15,7 @@ from mtgbn.search.local_scores import IMPROVEMENT, LocalScores, local_score, sco
 
 __all__ = ["delete_backward"]
 
-# An edge with more common neighbours has over a thousand ways to go; these are not all tried.
+# An edge with more common neighbours has over a thousand ways to go; those beyond become children.
 _MOST_NEIGHBOURS = 10
 
 
@@ -53,9 +53,9 @@ def _deletions(pattern: np.ndarray, score):
     undirected = pattern & pattern.T
     for source, target in np.argwhere(pattern).tolist():
         parents = pattern[:, target] & ~undirected[:, target]
-        common = np.flatnonzero(undirected[:, target] & joined[:, source])[:_MOST_NEIGHBOURS]
-        for size in range(len(common) + 1):
-            for kept in map(list, combinations(common.tolist(), size)):
+        common = np.flatnonzero(undirected[:, target] & joined[:, source]).tolist()
+        for size in range(min(len(common), _MOST_NEIGHBOURS) + 1):
+            for kept in map(list, combinations(common[:_MOST_NEIGHBOURS], size)):
                 if not all(joined[a, b] for a, b in combinations(kept, 2)):
                     continue
                 family = parents.copy()
@@ -64,4 +64,4 @@ def _deletions(pattern: np.ndarray, score):
                 with_source = score(target, np.flatnonzero(family))
                 family[source] = False
                 gain = score(target, np.flatnonzero(family)) - with_source
-                yield gain, source, target, [c for c in common.tolist() if c not in kept]
+                yield gain, source, target, [c for c in common if c not in kept]
