@@ -122,14 +122,14 @@ def test_the_gain_is_real_on_fresh_draws_and_its_error_has_the_right_size():
 # p = 2: sigma_h has three elements and a task two graphs up to equivalence, so everything is known.
 
 
-def log_evidence(problem, adjacencies, size=40, reach=1.0):
-    """Log of the integral over sigma_h of the joint density, and of the edge prior."""
+def log_evidence(problem, adjacencies):
+    """Log of the integral over sigma_h of the joint density of data and graphs, to 0.001."""
     scatters, ns = problem.tasks.scatters, problem.tasks.ns
     scales = np.sqrt(np.diag((scatters / ns[:, None, None]).mean(axis=0)))
-    nodes, weights = np.polynomial.legendre.leggauss(size)
+    nodes, weights = np.polynomial.legendre.leggauss(40)
     # Logarithms of the two variances, around nu0 times those of the data, and Fisher's z of the
-    # correlation: beyond these limits there is nothing.
-    variances, z = 4.5 * reach * nodes + np.log(problem.nu0), 4 * reach * nodes
+    # correlation; hardly anything lies beyond these limits. Constant factors do not matter.
+    variances, z = 4.5 * nodes + np.log(problem.nu0), 4 * nodes
     a, b, c = (grid.ravel() for grid in np.meshgrid(variances, variances, z, indexing="ij"))
     rho = np.tanh(c)
     sigma_h = np.array([[np.exp(a), rho * np.exp((a + b) / 2)]] * 2).transpose(2, 0, 1).copy()
@@ -168,11 +168,10 @@ def test_the_exact_posterior_of_the_graphs_never_falls(seed):
         ]
         # The gain of the exact posterior is at least that of Q, which is known up to its error.
         for iteration, step in zip(states[-1].history, np.diff(path), strict=True):
-            assert step >= iteration.gain - 4 * iteration.gain_error - ROUNDING
-            assert step > -0.2
+            assert step >= iteration.gain - 4 * iteration.gain_error - 0.002
             moves += iteration.n_changed > 0
-        assert path[-1] - path[0] > -0.2
-    assert moves > 2
+        assert path[-1] >= path[0]
+    assert moves > 5
 
 
 def test_every_task_ends_with_the_best_of_all_graphs():

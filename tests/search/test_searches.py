@@ -183,7 +183,7 @@ def test_the_default_search_finds_the_optimum_almost_always():
     assert gaps.min() > -SAME
     shares = (gaps < SAME).mean(axis=0)
     assert shares[0] >= 0.99
-    assert shares[1] >= 0.90  # measured MEASURED; hill climbing has no promise to keep
+    assert shares[1] >= 0.90  # measured 0.98; it may err, but not much more
 
 
 @pytest.mark.parametrize("n_draws", [1, 3])
@@ -268,7 +268,7 @@ def test_every_search_keeps_all_constraints():
             assert score == pytest.approx(total(table, adjacency), abs=SAME)
             assert score <= optimum + SAME
         gaps.append(optimum - found[0].score)
-    assert np.mean(np.array(gaps) < SAME) >= 0.95  # measured SHARE
+    assert np.mean(np.array(gaps) < SAME) >= 0.95  # measured 1.0
 
 
 def test_limits_are_kept_where_there_is_more_to_find():

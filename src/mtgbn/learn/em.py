@@ -31,13 +31,13 @@ __all__ = ["Iteration", "Problem", "State", "advance", "draw_finally", "learn_al
 N_CHAINS = 2
 
 # Draws before the first E-step's, before a later one's, and before the last one's; per chain.
-_FIRST_WARMUP, _WARMUP, _LAST_WARMUP = 200, 20, 100
+_FIRST_WARMUP, _WARMUP, _LAST_WARMUP = 150, 10, 20
 
 # Draws per chain after EM has ended, of which the estimates of parameters are means.
 _LAST_DRAWS = 100
 
-# Restarts of a search from the second M-step on, which starts at the graphs of the one before.
-_LATER_RESTARTS = 1
+# Most restarts of a search in an M-step, which starts at a graph that was searched for already.
+_RESTARTS = 2
 
 # A gain below this many Monte Carlo standard errors is no gain.
 _CERTAINTY = 2.0
@@ -136,9 +136,7 @@ def advance(problem: Problem, state: State, n_jobs: int | None, report: Report) 
 
     counts = edge_counts(state.adjacencies)
     n_others = len(problem.tasks) - 1
-    search = problem.search
-    if number > 0:
-        search = search._replace(n_restarts=min(search.n_restarts, _LATER_RESTARTS))
+    search = problem.search._replace(n_restarts=min(problem.search.n_restarts, _RESTARTS))
     finds = _in_parallel(
         improve_task,
         [

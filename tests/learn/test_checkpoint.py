@@ -1,0 +1,351 @@
+"""Interrupted fits end as if they never were, and other people's files are refused."""
+
+import io
+import json
+import pickle
+import shutil
+import zipfile
+
+import numpy as np
+import pytest
+from learn_oracles import related_tasks
+
+from mtgbn.errors import InputError
+from mtgbn.learn import MTGBN
+from mtgbn.learn.checkpoint import fingerprint, read_checkpoint
+
+# Six iterations, and graphs that change in the first four.
+TASKS = related_tasks(30, m=4, p=4, rows=16)
+SETTINGS = {"nu0": 14.0, "edge_prior": (0.4, 3.0), "n_draws": 20, "tol": 0.0}
+
+
+class Killed(Exception):  # noqa: N818, not an error but an end
+    """Stands for the power failure."""
+
+
+class Killer:
+    """A callback that ends the fit in one iteration."""
+
+    def __init__(self, iteration):
+        self.iteration = iteration
+
+    def __call__(self, state):
+        if len(state.history) == self.iteration:
+            raise Killed
+
+
+def learner(**changes):
+    return MTGBN(**{**SETTINGS, "random_state": 3, **changes})
+
+
+def assert_same(one, other):
+    """Down to the last bit."""
+    np.testing.assert_array_equal(one.graphs_, other.graphs_)
+    np.testing.assert_array_equal(one.draws_.sigma_h, other.draws_.sigma_h)
+    np.testing.assert_array_equal(one.sigma_h_, other.sigma_h_)
+    np.testing.assert_array_equal(one.covariances_, other.covariances_)
+    assert one.history_ == other.history_
+    assert (one.stop_reason_, one.converged_) == (other.stop_reason_, other.converged_)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted():
+    fitted = learner().fit(TASKS)
+    assert fitted.n_iter_ > 3
+    assert fitted.history_[0].n_changed
+    return fitted
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    path = tmp_path_factory.mktemp("finished") / "checkpoint"
+    learner().fit(TASKS, checkpoint=path)
+    return path
+
+
+@pytest.fixture
+def path(finished, tmp_path):
+    """A checkpoint of one's own, to be damaged."""
+    return shutil.copy(finished, tmp_path / "mine")
+
+
+def test_a_fit_that_was_killed_in_any_iteration_ends_the_same(uninterrupted, tmp_path):
+    for number in range(1, uninterrupted.n_iter_ + 1):
+        path = tmp_path / f"{number}.npz"
+        with pytest.raises(Killed):
+            learner().fit(TASKS, checkpoint=path, callback=Killer(number))
+        counted = []
+        resumed = learner().fit(TASKS, checkpoint=path, callback=counted.append)
+        assert_same(resumed, uninterrupted)
+        # What was done before is not done again; the killed iteration is.
+        assert len(counted) == uninterrupted.n_iter_ - number + 1
+
+
+def test_a_fit_that_was_killed_again_and_again_ends_the_same(uninterrupted, tmp_path):
+    path = tmp_path / "checkpoint"
+    for number in range(1, uninterrupted.n_iter_ + 1):
+        with pytest.raises(Killed):
+            learner(n_jobs=1 + number % 2).fit(TASKS, checkpoint=path, callback=Killer(number))
+    assert_same(learner().fit(TASKS, checkpoint=path), uninterrupted)
+
+
+def test_a_fit_that_was_killed_within_an_iteration_ends_the_same(uninterrupted, tmp_path):
+    for stage in ("searching graphs alone", "drawing sigma_h", "searching graphs"):
+
+        def kill(what, done, total, stage=stage):
+            if what == stage:
+                raise Killed
+
+        path = tmp_path / stage
+        with pytest.raises(Killed):
+            learner().fit(TASKS, checkpoint=path, progress=kill)
+        assert_same(learner().fit(TASKS, checkpoint=path), uninterrupted)
+        assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
+
+
+def test_a_checkpoint_does_not_change_the_result(uninterrupted, tmp_path):
+    assert_same(learner().fit(TASKS, checkpoint=tmp_path / "new"), uninterrupted)
+
+
+def test_a_finished_fit_is_read_and_not_repeated(uninterrupted, path):
+    with open(path, "rb") as file:
+        before = file.read()
+    counted = []
+    again = learner(n_jobs=2).fit(TASKS, checkpoint=path, callback=counted.append)
+    assert_same(again, uninterrupted)
+    assert counted == []
+    state, _ = read_checkpoint(path, json.loads(read_about(before))["belongs_to"])
+    assert state.history == uninterrupted.history_
+
+
+def test_a_stopped_fit_stays_stopped(tmp_path):
+    path = tmp_path / "checkpoint"
+    with pytest.warns(UserWarning, match="callback asked to stop"):
+        one = learner().fit(TASKS, checkpoint=path, callback=lambda state: True)
+    with pytest.warns(UserWarning, match="callback asked to stop"):
+        other = learner().fit(TASKS, checkpoint=path)
+    assert one.n_iter_ == 1
+    assert_same(one, other)
+
+
+@pytest.mark.parametrize("random_state", [None, 5])
+def test_the_seeds_are_kept(random_state, tmp_path):
+    path, copy = tmp_path / "one", tmp_path / "two"
+    with pytest.raises(Killed):
+        learner(random_state=random_state).fit(TASKS, checkpoint=path, callback=Killer(2))
+    shutil.copy(path, copy)
+    one = learner(random_state=random_state).fit(TASKS, checkpoint=path)
+    two = learner(random_state=random_state).fit(TASKS, checkpoint=copy)
+    assert_same(one, two)
+
+
+@pytest.mark.parametrize(
+    "seeds",
+    [
+        lambda: np.random.SeedSequence(7, spawn_key=(1, 2)),
+        lambda: np.random.SeedSequence([2**40, 3]),
+        lambda: np.random.SeedSequence(2**200 + 1),
+        lambda: np.random.default_rng(4),
+    ],
+)
+def test_seeds_of_every_kind_are_kept(seeds, tmp_path):
+    expected = learner(random_state=seeds()).fit(TASKS)
+    path = tmp_path / "checkpoint"
+    with pytest.raises(Killed):
+        learner(random_state=seeds()).fit(TASKS, checkpoint=path, callback=Killer(2))
+    assert_same(learner(random_state=seeds()).fit(TASKS, checkpoint=path), expected)
+
+
+# What does not belong to the fit.
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"nu0": 15.0}, r"of a fit with nu0=14.0, not 15.0"),
+        ({"edge_prior": 0.3}, r"of a fit with edge_prior=\(0.4, 3.0\), not 0.3"),
+        ({"n_draws": 30}, "of a fit with n_draws=20, not 30"),
+        ({"tol": 0.2}, "of a fit with tol=0.0, not 0.2"),
+        ({"structure_prior": "scale_free"}, "structure_prior='uniform', not 'scale_free'"),
+        ({"search": "mmhc"}, "search='boss', not 'mmhc'"),
+        ({"tabu": 3}, "tabu=None, not 3"),
+        ({"knowledge": {"max_parents": 1}}, "knowledge=None, not {'max_parents': 1}"),
+        ({"candidates": "mmpc"}, "candidates=None, not 'mmpc'"),
+        ({"random_state": 4}, "of a fit with seeds=3; , not 4;"),
+        ({"random_state": None}, "of a fit with seeds=3; , not None"),
+    ],
+)
+def test_other_settings_are_refused(path, changes, message):
+    with pytest.raises(InputError, match=message) as caught:
+        learner(**changes).fit(TASKS, checkpoint=path)
+    assert str(path) in str(caught.value)
+    assert "remove it to start anew" in str(caught.value)
+
+
+def test_other_data_are_refused(path):
+    renamed = type(TASKS)(TASKS.scatters, TASKS.ns, list("abcd"))
+    scaled = type(TASKS)(TASKS.scatters * (1 + 1e-15), TASKS.ns)
+    for other in (TASKS[:2], TASKS[::-1], renamed, scaled, related_tasks(31, m=4, p=4, rows=16)):
+        with pytest.raises(InputError, match="is the checkpoint of other data") as caught:
+            learner().fit(other, checkpoint=path)
+        assert str(path) in str(caught.value)
+
+
+def test_a_fingerprint_knows_everything_that_matters():
+    settings = {"nu0": 3.0, "tol": 0.1}
+    arrays = [np.random.default_rng(t).standard_normal((9, 3)) for t in range(2)]
+    build = type(TASKS).from_arrays
+    base = fingerprint(build(arrays), settings)
+    assert base == fingerprint(build([a.copy() for a in arrays]), dict(settings))
+    for other in (
+        build(arrays[::-1]),
+        build(arrays, list("abc")),
+        build(arrays, names=list("st")),
+        build([a + 1 for a in arrays]),
+        build(arrays, standardise=True),
+        build(arrays, effective_samples=8),
+    ):
+        assert fingerprint(other, settings)["data"] != base["data"]
+    assert fingerprint(build(arrays), {**settings, "tol": 0.2}) != base
+
+
+# Damage.
+
+
+def read_about(content):
+    with np.load(io.BytesIO(content), allow_pickle=False) as file:
+        return str(file["about"])
+
+
+def refuse(path, message="is damaged or not a checkpoint of this version"):
+    with pytest.raises(InputError, match=message) as caught:
+        learner().fit(TASKS, checkpoint=path)
+    assert str(path) in str(caught.value)
+    assert "remove it to start anew" in str(caught.value)
+
+
+def test_a_file_that_was_cut_off_is_refused(path):
+    content = path.read_bytes()
+    for length in [0, 1, 4, 30, *range(100, len(content), 397), len(content) - 1]:
+        path.write_bytes(content[:length])
+        refuse(path)
+
+
+def test_a_changed_byte_is_refused_or_does_not_matter(path):
+    content = path.read_bytes()
+    belongs_to = json.loads(read_about(content))["belongs_to"]
+    expected, entropy = read_checkpoint(path, belongs_to)
+    rng = np.random.default_rng(0)
+    refused = 0
+    for place in {*range(0, len(content), 7), *range(len(content) - 400, len(content))}:
+        changed = bytearray(content)
+        changed[place] ^= 1 << int(rng.integers(8))
+        path.write_bytes(changed)
+        try:
+            state, other = read_checkpoint(path, belongs_to)
+        except InputError:
+            refused += 1
+            continue
+        assert other == entropy
+        assert state.history == expected.history
+        np.testing.assert_array_equal(state.adjacencies, expected.adjacencies)
+        for chain, original in zip(state.chains, expected.chains, strict=True):
+            np.testing.assert_array_equal(chain.position, original.position)
+            assert chain.step_size == original.step_size
+    assert refused > 500
+
+
+def rewrite(path, **changes):
+    """Replace arrays of a checkpoint; None removes one."""
+    with np.load(path, allow_pickle=False) as file:
+        arrays = dict(file) | changes
+    with open(path, "wb") as file:
+        np.savez(file, **{name: value for name, value in arrays.items() if value is not None})
+
+
+def changed_about(path, **changes):
+    about = json.loads(read_about(path.read_bytes())) | changes
+    return np.array(json.dumps({name: value for name, value in about.items() if value is not None}))
+
+
+@pytest.mark.parametrize("name", ["about", "adjacencies", "centre", "position", "inverse_mass"])
+def test_a_file_that_lacks_a_part_is_refused(path, name):
+    rewrite(path, **{name: None})
+    refuse(path)
+
+
+@pytest.mark.parametrize(
+    "name", ["entropy", "belongs_to", "n_draws", "history", "reason", "converged", "step_sizes"]
+)
+def test_a_description_that_lacks_a_part_is_refused(path, name):
+    rewrite(path, about=changed_about(path, **{name: None}))
+    refuse(path)
+
+
+def test_another_version_is_refused(path):
+    rewrite(path, about=changed_about(path, format="mtgbn checkpoint 0"))
+    refuse(path, "its format is 'mtgbn checkpoint 0'")
+    rewrite(path, about=np.array("[]"))
+    refuse(path)
+    rewrite(path, about=np.array("{"))
+    refuse(path)
+
+
+def test_graphs_of_the_wrong_kind_are_refused(path):
+    rewrite(path, adjacencies=np.zeros((3, 3)))
+    refuse(path, "its graphs are an array of float64")
+
+
+@pytest.mark.parametrize("write", ["text", "npy", "npz", "zip", "pickle", "folder"])
+def test_files_of_others_are_refused(tmp_path, write):
+    path = tmp_path / "other"
+    if write == "text":
+        path.write_text("x,y\n1,2\n")
+    elif write == "npy":
+        with open(path, "wb") as file:
+            np.save(file, np.zeros(3))
+    elif write == "npz":
+        with open(path, "wb") as file:
+            np.savez_compressed(file, x=np.zeros(3))
+    elif write == "zip":
+        with zipfile.ZipFile(path, "w") as file:
+            file.writestr("about.npy", "hello")
+    elif write == "pickle":
+        path.write_bytes(pickle.dumps({"about": 1}))
+    else:
+        path.mkdir()
+    refuse(path)
+
+
+class Trap:
+    """Tells when it is unpickled."""
+
+    sprung = False
+
+    def __reduce__(self):
+        return (spring, ())
+
+
+def spring():
+    Trap.sprung = True
+    return "{}"
+
+
+@pytest.mark.parametrize("name", ["about", "adjacencies", "centre"])
+def test_nothing_is_unpickled(path, name):
+    with np.load(path, allow_pickle=False) as file:
+        arrays = dict(file)
+    trap = np.empty((), dtype=object)
+    trap[()] = Trap()
+    with open(path, "wb") as file:
+        np.savez(file, **{**arrays, name: trap}, allow_pickle=True)
+    refuse(path)
+    path.write_bytes(pickle.dumps(Trap()))
+    refuse(path)
+    assert not Trap.sprung
+
+
+def test_a_refused_file_is_left_alone(path):
+    path.write_bytes(b"something precious")
+    refuse(path)
+    assert path.read_bytes() == b"something precious"
