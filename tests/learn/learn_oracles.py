@@ -98,7 +98,9 @@ def q_by_draw(problem, adjacencies, draws):
     """Log joint density of data and graphs given each draw of sigma_h."""
     prior = problem.edge_prior.log_probability(counts_of(adjacencies), len(adjacencies))
     total = np.full(len(draws), prior)
-    for scatter, n, graph in zip(problem.tasks.scatters, problem.tasks.ns, adjacencies, strict=True):
+    for scatter, n, graph in zip(
+        problem.tasks.scatters, problem.tasks.ns, adjacencies, strict=True
+    ):
         total += log_likelihoods(scatter, n, graph, draws, problem.nu0)
         if problem.structure_prior != "uniform":
             total += [

@@ -57,7 +57,7 @@ def test_the_probabilities_of_all_skeletons_sum_to_one(prior, p, m):
 def test_the_edge_probability_is_integrated_out(prior, present):
     m, a, b = 4, prior.similarity * prior.density, prior.similarity * (1 - prior.density)
 
-    # The beta density may be infinite at both ends; there its powers are left to the quadrature's weight.
+    # A beta density that is infinite at an end is left to the quadrature's weight.
     def likelihood(pi):
         return pi**present * (1 - pi) ** (m - present)
 

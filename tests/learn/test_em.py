@@ -157,7 +157,8 @@ def test_the_exact_posterior_of_the_graphs_never_falls(seed):
     # Small samples move sigma_h a lot: many draws, so that Monte Carlo error stays small.
     problem = pose(tasks, seed, nu0=6.0, n_draws=400, max_iter=8, tolerance=0.01)
     exact = {
-        present: log_evidence(problem, graphs) for present, graphs in two_variable_graphs(len(tasks))
+        present: log_evidence(problem, graphs)
+        for present, graphs in two_variable_graphs(len(tasks))
     }
     moves = 0
     for _, graphs in two_variable_graphs(len(tasks)):
@@ -326,7 +327,12 @@ STILL = iteration(0.0, 0.0, 0)
         ([STILL], 20, "", False),
         ([STILL, STILL], 20, "no graph changed in two iterations", True),
         ([STILL, iteration(), STILL], 20, "", False),
-        ([iteration(0.1, 0.1)], 20, "the gain in Q, 0.1, is within its Monte Carlo error, 0.1", True),
+        (
+            [iteration(0.1, 0.1)],
+            20,
+            "the gain in Q, 0.1, is within its Monte Carlo error, 0.1",
+            True,
+        ),
         ([iteration(0.3, 0.1)], 20, "", False),
         # The error exceeds tol * tasks = 0.3: twice the draws, eight times what was asked for at most.
         ([iteration(0.1, 0.4)], 40, "", False),
@@ -349,7 +355,7 @@ def test_draws_become_more_numerous_when_their_error_is_too_large():
     numbers = [iteration.n_draws for iteration in states[-1].history]
     assert numbers[0] == 8
     assert max(numbers) > 8
-    for old, new in zip(states[1:], states[2:], strict=False):
+    for old, new in itertools.pairwise(states[1:]):
         last = old.history[-1]
         doubted = last.n_changed and last.gain <= 2 * last.gain_error
         assert new.history[-1].n_draws == (min(2 * last.n_draws, 64) if doubted else last.n_draws)

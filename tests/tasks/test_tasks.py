@@ -299,6 +299,107 @@ def test_copies_are_equal_and_locked(tasks, clone):
     np.testing.assert_array_equal(again.n_rows, tasks.n_rows)
 
 
+# What was subtracted and divided by.
+
+
+def restored(tasks, t, x):
+    """The scatter of one task by its own centre and scale."""
+    alike = (x - tasks.centres[t]) / tasks.scales[t]
+    return alike.T @ alike
+
+
+def test_centres_and_scales_of_raw_and_of_centred_data():
+    arrays = random_arrays(9)
+    raw, centred = Tasks.from_arrays(arrays, centre=False), Tasks.from_arrays(arrays)
+    for tasks in (raw, centred):
+        assert tasks.centres.shape == tasks.scales.shape == (3, 4)
+        np.testing.assert_array_equal(tasks.scales, 1)
+        for t, x in enumerate(arrays):
+            assert_close_scatters(restored(tasks, t, x)[None], tasks.scatters[t : t + 1])
+    np.testing.assert_array_equal(raw.centres, 0)
+    np.testing.assert_allclose(centred.centres, [x.mean(axis=0) for x in arrays], rtol=1e-12)
+
+
+@pytest.mark.parametrize("centre", [True, False])
+def test_scales_of_standardised_data_are_standard_deviations(centre):
+    arrays = random_arrays(10)
+    tasks = Tasks.from_arrays(arrays, centre=centre, standardise=True)
+    for t, x in enumerate(arrays):
+        deviations = x.std(axis=0, ddof=1) if centre else np.sqrt((x**2).mean(axis=0))
+        np.testing.assert_allclose(tasks.scales[t], deviations, rtol=1e-12)
+        assert_close_scatters(restored(tasks, t, x)[None], tasks.scatters[t : t + 1])
+    assert tasks.centres.any() == centre
+
+
+@pytest.mark.parametrize("standardise", [True, False])
+def test_effective_samples_count_rows_and_leave_centres_and_scales(standardise):
+    arrays = random_arrays(11)
+    sizes = [6.0, 20.0, 5.5]
+    tasks = Tasks.from_arrays(arrays, standardise=standardise, effective_samples=sizes)
+    full = Tasks.from_arrays(arrays, standardise=standardise)
+    np.testing.assert_array_equal(tasks.centres, full.centres)
+    for t, (x, size) in enumerate(zip(arrays, sizes, strict=True)):
+        expected = restored(tasks, t, x) * size / len(x)
+        assert_close_scatters(expected[None], tasks.scatters[t : t + 1])
+        deviations = x.std(axis=0) if standardise else 1
+        np.testing.assert_allclose(tasks.scales[t], deviations, rtol=1e-12)
+
+
+@given(seeds)
+@quick
+def test_centres_and_scales_follow_a_change_of_units(seed):
+    rng = np.random.default_rng(seed)
+    arrays = random_arrays(seed)
+    units, offset = rng.uniform(0.1, 10, 4), rng.normal(size=4)
+    one = Tasks.from_arrays(arrays, standardise=True)
+    other = Tasks.from_arrays([x * units + offset for x in arrays], standardise=True)
+    np.testing.assert_allclose(other.scales, one.scales * units, rtol=1e-9)
+    # A mean can be near zero, so it is known relative to the standard deviation.
+    difference = other.centres - (one.centres * units + offset)
+    np.testing.assert_allclose(difference / other.scales, 0, atol=1e-9)
+
+
+def test_an_offset_much_larger_than_the_spread_is_found():
+    offset = np.array([1e12, 0])
+    x = np.random.default_rng(12).normal(size=(50, 2))
+    tasks = Tasks.from_arrays([x + offset], standardise=True)
+    centre = (x + offset).astype(np.longdouble).mean(axis=0)
+    np.testing.assert_allclose(tasks.centres[0], centre.astype(float), rtol=1e-15)
+    np.testing.assert_allclose(tasks.scales[0], x.std(axis=0, ddof=1), rtol=1e-4)
+
+
+def test_given_scatters_have_no_centres_and_unit_scales(tasks):
+    given_scatters = Tasks(tasks.scatters, tasks.ns)
+    np.testing.assert_array_equal(given_scatters.centres, np.zeros((3, 4)))
+    np.testing.assert_array_equal(given_scatters.scales, np.ones((3, 4)))
+
+
+def test_centres_and_scales_stay_with_their_tasks_and_variables():
+    arrays = random_arrays(13)
+    tasks = Tasks.from_arrays(arrays, list("wxyz"), ["a", "b", "c"], standardise=True)
+    chosen = tasks[["c", "a"]].select_variables(["z", "w"])
+    np.testing.assert_array_equal(chosen.centres, tasks.centres[[2, 0]][:, [3, 0]])
+    np.testing.assert_array_equal(chosen.scales, tasks.scales[[2, 0]][:, [3, 0]])
+    for same in (copy.copy(chosen), copy.deepcopy(chosen), pickle.loads(pickle.dumps(chosen))):
+        np.testing.assert_array_equal(same.centres, chosen.centres)
+        np.testing.assert_array_equal(same.scales, chosen.scales)
+        for array in (same.centres, same.scales):
+            with pytest.raises(ValueError, match="read-only"):
+                array[0] = 1
+
+
+def test_frames_have_the_centres_of_their_own_columns():
+    arrays = random_arrays(14, rows=(12, 30))
+    frames = {
+        "a": pd.DataFrame(arrays[0], columns=list("wxyz")),
+        "b": pd.DataFrame(arrays[1], columns=list("wxyz"))[list("zxwy")],
+    }
+    tasks = Tasks.from_frames(frames, standardise=True)
+    expected = Tasks.from_arrays(arrays, list("wxyz"), ["a", "b"], standardise=True)
+    np.testing.assert_allclose(tasks.centres, expected.centres, rtol=1e-12)
+    np.testing.assert_allclose(tasks.scales, expected.scales, rtol=1e-12)
+
+
 def test_import_is_light():
     code = "import sys, mtgbn.tasks; print({'scipy', 'pandas', 'numba'} & set(sys.modules))"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

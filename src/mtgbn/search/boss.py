@@ -8,10 +8,10 @@ import numpy as np
 
 from mtgbn.compiled import kernel
 from mtgbn.errors import InputError
-from mtgbn.model.arguments import check_count
+from mtgbn.model.arguments import check_count, real_array, seed_sequence
 from mtgbn.search.found import Found
 from mtgbn.search.grow_shrink import FULL, Forest, enlarge, grow_shrink, plant
-from mtgbn.search.knowledge import Constraints, no_constraints
+from mtgbn.search.knowledge import Constraints, check_constraints
 from mtgbn.search.local_scores import IMPROVEMENT, LocalScores, scores_workspace
 
 __all__ = ["boss"]
@@ -41,16 +41,17 @@ def boss(
     random_state : int, numpy.random.SeedSequence or numpy.random.Generator, optional
     """
     p = scores.matrices.shape[0]
-    constraints = no_constraints(p) if constraints is None else constraints
+    constraints = check_constraints(constraints, p)
     check_count("n_restarts", n_restarts, 0)
-    rng = np.random.default_rng(random_state)
+    rng = np.random.default_rng(seed_sequence(random_state))
     work = scores_workspace(scores, constraints.max_parents)
     forest = plant(p)
     order = rng.permutation(p)
     if initial is not None:
-        order = np.array(initial, dtype=np.int64)
+        order = real_array(initial, "initial")
         if not np.array_equal(np.sort(order), np.arange(p)):
             raise InputError("initial must be a permutation of the variables 0 to p - 1")
+        order = order.astype(np.int64)
     best = best_order = None
     for start in range(n_restarts + 1):
         if start > 0:

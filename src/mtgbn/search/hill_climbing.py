@@ -11,9 +11,9 @@ import numpy as np
 from mtgbn.compiled import kernel
 from mtgbn.errors import InputError
 from mtgbn.graphs import topological_order
-from mtgbn.model.arguments import check_count
+from mtgbn.model.arguments import check_count, seed_sequence
 from mtgbn.search.found import Found
-from mtgbn.search.knowledge import Constraints, no_constraints
+from mtgbn.search.knowledge import Constraints, check_constraints
 from mtgbn.search.local_scores import (
     IMPROVEMENT,
     LocalScores,
@@ -22,7 +22,7 @@ from mtgbn.search.local_scores import (
     scores_workspace,
 )
 
-__all__ = ["hill_climb"]
+__all__ = ["check_initial", "hill_climb"]
 
 
 def hill_climb(
@@ -48,22 +48,21 @@ def hill_climb(
         Climbs from the best graph so far with as many edges changed at random as it has nodes.
     tabu : int
         Moves without a new best graph after which the search ends; a pair that was changed is left
-        alone as long, unless touching it gives a new best graph.
+        alone as long, but at most for half as many moves as there are pairs, unless touching it
+        gives a new best graph.
     exchange : bool
         Also exchange one parent for another. False: the moves of the paper.
     random_state : int, numpy.random.SeedSequence or numpy.random.Generator, optional
         For the restarts.
     """
     p = scores.matrices.shape[0]
-    constraints = no_constraints(p) if constraints is None else constraints
+    constraints = check_constraints(constraints, p)
     check_count("n_restarts", n_restarts, 0)
     check_count("tabu", tabu, 0)
     adjacency = constraints.required.copy()
     if initial is not None:
-        topological_order(initial)  # raises, showing a cycle
-        adjacency = np.array(initial, dtype=np.bool_)
-        _check_start(adjacency, constraints, p)
-    rng = np.random.default_rng(random_state)
+        adjacency = check_initial(initial, constraints)
+    rng = np.random.default_rng(seed_sequence(random_state))
     work = scores_workspace(scores, p - 1)
     best = None
     for start in range(n_restarts + 1):
@@ -75,7 +74,11 @@ def hill_climb(
     return best
 
 
-def _check_start(adjacency: np.ndarray, constraints: Constraints, p: int) -> None:
+def check_initial(initial, constraints: Constraints) -> np.ndarray:
+    """Return a copy of a DAG that meets the constraints, or say which edge does not."""
+    topological_order(initial)  # raises, showing a cycle
+    adjacency = np.array(initial, dtype=np.bool_, order="C")
+    p = len(constraints.allowed)
     if adjacency.shape != (p, p):
         raise InputError(f"initial must have shape ({p}, {p}); got {adjacency.shape}")
     forbidden = np.argwhere(adjacency & ~constraints.allowed)
@@ -86,6 +89,7 @@ def _check_start(adjacency: np.ndarray, constraints: Constraints, p: int) -> Non
         raise InputError(f"the initial graph {what} edge {i} -> {j}")
     if adjacency.sum(axis=0).max(initial=0) > constraints.max_parents:
         raise InputError(f"a node of the initial graph has over {constraints.max_parents} parents")
+    return adjacency
 
 
 def _shake(adjacency: np.ndarray, constraints: Constraints, rng) -> np.ndarray:
@@ -113,6 +117,7 @@ def _climb(scores, adjacency, constraints, tabu, exchange, work):
     best_graph = adjacency.copy()
     best = total = families.sum()
     until = np.full((p, p), -1, dtype=np.int64)  # the pair is left alone before this move
+    tenure = min(tabu, p * (p - 1) // 4)  # with few pairs all would soon be tabu
     since_best = 0
     move = 0
     while True:
@@ -130,7 +135,7 @@ def _climb(scores, adjacency, constraints, tabu, exchange, work):
                 continue
         if tail < 0 or (gain <= IMPROVEMENT and since_best >= tabu):
             break
-        until[tail, head] = until[head, tail] = move + tabu
+        until[tail, head] = until[head, tail] = move + tenure
         move += 1
         adjacency[tail, head] = not adjacency[tail, head]
         families[head] = _renew(scores, adjacency, constraints, head, gains, work)

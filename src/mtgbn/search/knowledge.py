@@ -17,7 +17,7 @@ from mtgbn.graphs import find_cycle, topological_order
 from mtgbn.model.arguments import check_count, real_array
 from mtgbn.tasks.names import check_names, listed, unknown_name
 
-__all__ = ["Constraints", "Knowledge", "no_constraints", "restrict"]
+__all__ = ["Constraints", "Knowledge", "check_constraints", "no_constraints", "restrict"]
 
 Edge = tuple[str, str]
 
@@ -43,6 +43,29 @@ def no_constraints(p: int) -> Constraints:
     """Constraints on p variables that every DAG meets."""
     check_count("p", p, 1)
     return Constraints(~np.eye(p, dtype=bool), np.zeros((p, p), dtype=bool), int(p) - 1)
+
+
+def check_constraints(constraints: Constraints | None, p: int) -> Constraints:
+    """Return constraints that compiled code can trust; None stands for none."""
+    if constraints is None:
+        return no_constraints(p)
+    if not isinstance(constraints, Constraints):
+        raise InputError(
+            f"constraints must be a Constraints, such as Knowledge.resolve(variables) gives; got "
+            f"{type(constraints).__name__}"
+        )
+    allowed, required = (np.ascontiguousarray(matrix, dtype=bool) for matrix in constraints[:2])
+    if allowed.shape != (p, p) or required.shape != (p, p):
+        raise InputError(
+            f"constraints are for {len(allowed)} variables where there are {p}; resolve them again"
+        )
+    check_count("max_parents", constraints.max_parents, 0)
+    most = min(int(constraints.max_parents), p - 1)
+    if (required & ~allowed).any() or allowed.diagonal().any() or find_cycle(required):
+        raise InputError("constraints contradict themselves; make them with Knowledge.resolve")
+    if required.sum(axis=0).max(initial=0) > most:
+        raise InputError("constraints require more parents than max_parents")
+    return Constraints(allowed, required, most)
 
 
 def restrict(constraints: Constraints, candidates) -> Constraints:

@@ -13,7 +13,12 @@ from scipy.special import gammaln
 from mtgbn.compiled import kernel
 from mtgbn.errors import InputError
 from mtgbn.model import StructurePrior
-from mtgbn.model.arguments import check_delta, check_positive_definite, check_scatters
+from mtgbn.model.arguments import (
+    check_delta,
+    check_positive_definite,
+    check_scatters,
+    real_array,
+)
 from mtgbn.model.log_determinants import LARGEST_PRODUCT, SMALLEST_PRODUCT
 
 __all__ = [
@@ -46,6 +51,8 @@ class LocalScores(NamedTuple):
     edge_bonus : array (p, p)
         Added for every edge: the log odds of the edge prior, and what the structure prior says of
         single edges. Symmetric, so that Markov equivalent graphs stay equal.
+    end_deviations : array (p, n_draws)
+        What an edge's bonus under a single draw has beyond the mean, half of it for each end.
     """
 
     matrices: np.ndarray
@@ -53,6 +60,7 @@ class LocalScores(NamedTuple):
     degrees: np.ndarray
     constants: np.ndarray
     edge_bonus: np.ndarray
+    end_deviations: np.ndarray
 
 
 def gather_scores(
@@ -87,17 +95,17 @@ def gather_scores(
             "a local score needs a structure prior that is a sum over families: 'uniform', "
             f"'restricted' or 'scale_free'; got {structure_prior!r}"
         )
-    draws = np.asarray(sigma_h_draws, dtype=float)
+    draws = real_array(sigma_h_draws, "sigma_h_draws")
     draws = draws[None] if draws.ndim == 2 else draws
+    if draws.ndim != 3 or len(draws) == 0:
+        raise InputError(f"sigma_h_draws must have shape (N, p, p), N > 0; got {draws.shape}")
     if not checked:
         draws = np.array([check_positive_definite(draw, "a draw of sigma_h") for draw in draws])
     p = draws.shape[-1]
     delta = check_delta(nu0, p)
     if not checked:
         (scatter,), (n,) = check_scatters([scatter], [n], p)
-    odds = np.broadcast_to(np.asarray(log_edge_odds, dtype=float), (p, p))
-    if not np.array_equal(odds, odds.T):
-        raise InputError("log_edge_odds must be symmetric: it is a prior on undirected edges")
+    odds = _check_odds(log_edge_odds, p)
     sizes = np.arange(p)
     constants = gammaln((delta + n + sizes) / 2) - n / 2 * np.log(np.pi)
     if structure_prior == "restricted":
@@ -105,12 +113,33 @@ def gather_scores(
     else:
         constants -= gammaln((delta + sizes) / 2)
     bonus = odds.copy()
+    deviations = np.zeros((p, len(draws)))
     if structure_prior == "scale_free":
-        logarithms = np.log(np.einsum("tii->ti", draws)).mean(axis=0)
-        bonus += (logarithms[:, None] + logarithms) / 2
+        halves = np.log(np.einsum("tii->it", draws)) / 2
+        means = halves.mean(axis=1)
+        bonus += means[:, None] + means
+        deviations = halves - means[:, None]
     lanes = [draws + scatter, draws] if structure_prior == "uniform" else [draws + scatter]
     matrices = np.ascontiguousarray(np.concatenate(lanes).transpose(1, 2, 0))
-    return LocalScores(matrices, len(draws), np.array([delta + n, delta]), constants, bonus)
+    degrees = np.array([delta + n, delta])
+    return LocalScores(matrices, len(draws), degrees, constants, bonus, deviations)
+
+
+def _check_odds(log_edge_odds, p: int) -> np.ndarray:
+    odds = real_array(log_edge_odds, "log_edge_odds")
+    if odds.ndim == 0:
+        odds = np.full((p, p), float(odds))
+    if odds.shape != (p, p):
+        raise InputError(f"log_edge_odds must be a number or a ({p}, {p}) array; got {odds.shape}")
+    if not (odds < np.inf).all():
+        i, j = np.argwhere(~(odds < np.inf))[0]
+        raise InputError(
+            f"log_edge_odds must be below infinity; element ({i}, {j}) is {odds[i, j]}. To require an "
+            "edge use Knowledge"
+        )
+    if not np.array_equal(odds, odds.T):
+        raise InputError("log_edge_odds must be symmetric: it is a prior on undirected edges")
+    return odds
 
 
 def scores_workspace(scores: LocalScores, max_parents: int) -> tuple[np.ndarray, ...]:
@@ -173,14 +202,22 @@ def add_scores_by_draw(scores, node, parents, n_parents, sign, totals, work):
     for draw in range(n):
         determinant = 0.0
         at_sigma_h = 0.0
+        beyond = n_parents * scores.end_deviations[node, draw]
         for r in range(n_parents):
+            beyond += scores.end_deviations[parents[r], draw]
             determinant += np.log(variances[parents[r], draw])
             if two_halves:
                 at_sigma_h += np.log(variances[parents[r], n + draw])
         residual = np.log(variances[node, draw])
         residual_at_sigma_h = np.log(variances[node, n + draw]) if two_halves else 0.0
         totals[draw] += sign * _family(
-            scores, n_parents, bonus, determinant, at_sigma_h, residual, residual_at_sigma_h
+            scores,
+            n_parents,
+            bonus + beyond,
+            determinant,
+            at_sigma_h,
+            residual,
+            residual_at_sigma_h,
         )
 
 

@@ -7,12 +7,12 @@ import numpy as np
 from mtgbn.compiled import kernel
 from mtgbn.errors import InputError
 from mtgbn.graphs import topological_order
-from mtgbn.model.arguments import check_count
+from mtgbn.model.arguments import check_adjacencies, check_count
 from mtgbn.search.backward import delete_backward
 from mtgbn.search.boss import boss
 from mtgbn.search.found import Found
-from mtgbn.search.hill_climbing import hill_climb
-from mtgbn.search.knowledge import Constraints, no_constraints
+from mtgbn.search.hill_climbing import check_initial, hill_climb
+from mtgbn.search.knowledge import Constraints, check_constraints
 from mtgbn.search.local_scores import (
     IMPROVEMENT,
     LocalScores,
@@ -74,21 +74,21 @@ def search_graph(
     """
     settings.check()
     p = scores.matrices.shape[0]
-    constraints = no_constraints(p) if constraints is None else constraints
+    constraints = check_constraints(constraints, p)
+    kept = None if initial is None else check_initial(initial, constraints)
     restarts = {"n_restarts": settings.n_restarts, "random_state": random_state}
     if settings.method == "mmhc":
         found = hill_climb(
-            scores, constraints, initial=initial, tabu=settings.tabu, exchange=False, **restarts
+            scores, constraints, initial=kept, tabu=settings.tabu, exchange=False, **restarts
         )
     else:
-        order = None if initial is None else topological_order(initial)
+        order = None if kept is None else topological_order(kept)
         found = boss(scores, constraints, initial=order, **restarts)
         if _is_free(constraints):
             found = delete_backward(scores, found)
         if settings.tabu:
             found = hill_climb(scores, constraints, initial=found.adjacency, tabu=settings.tabu)
-    if initial is not None:
-        kept = np.array(initial, dtype=bool)
+    if kept is not None:
         score = graph_score(scores, kept)
         if found.score <= score + IMPROVEMENT:
             return Found(kept, score)
@@ -103,16 +103,24 @@ def _is_free(constraints: Constraints) -> bool:
 
 def graph_score(scores: LocalScores, adjacency: np.ndarray) -> float:
     """Sum of the local scores of all families of a DAG."""
+    adjacency = _adjacency(scores, adjacency)
     work = scores_workspace(scores, len(adjacency) - 1)
     return float(_graph_score(scores, adjacency, work))
 
 
 def score_differences(scores: LocalScores, adjacency, other) -> np.ndarray:
     """Score of a DAG minus that of another, under every draw; only families that differ cost."""
+    adjacency, other = _adjacency(scores, adjacency), _adjacency(scores, other)
     work = scores_workspace(scores, len(adjacency) - 1)
     totals = np.zeros(scores.n_draws)
     _add_differences(scores, adjacency, other, totals, work)
     return totals
+
+
+def _adjacency(scores: LocalScores, adjacency) -> np.ndarray:
+    """A graph as compiled code wants it."""
+    (adjacency,) = check_adjacencies([adjacency], 1, len(scores.matrices))
+    return np.ascontiguousarray(adjacency)
 
 
 @kernel

@@ -1,0 +1,123 @@
+"""MTGBN against each task alone (SIG) and all tasks as one (AVG), with every default as it is.
+
+Accuracy on tasks that share most of a DAG, ten problems per size; CPU time and memory of whole fits, in a
+process of its own with one thread; growth of the time with the number of tasks.
+"""
+
+import argparse
+import os
+import resource
+import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+import numpy as np
+
+from benchmarks.peers import ONE_THREAD
+from benchmarks.problems import shared_dag_tasks, table
+from mtgbn import AVG, MTGBN, SIG, Tasks
+from mtgbn.graphs import cpdag
+from mtgbn.metrics import compare_adjacencies, compare_arrowheads
+
+# Tasks, variables, rows, edges.
+SIZES = [(10, 15, 250, 30), (10, 46, 250, 70), (10, 15, 60, 30), (10, 46, 60, 70)]
+N_SEEDS = 10
+
+
+def measure(size: tuple[int, int, int, int], seed: int) -> dict[str, list[float]]:
+    """Per method: distance, adjacency F, arrowhead F (means over tasks), CPU seconds."""
+    arrays, truths = shared_dag_tasks(*size, seed=seed)
+    tasks = Tasks.from_arrays(arrays)
+    patterns = [cpdag(truth) for truth in truths]
+    rows = {}
+    for kind in (SIG, AVG, MTGBN):
+        start = time.process_time()
+        learner = kind(random_state=seed, n_jobs=1).fit(tasks)
+        seconds = time.process_time() - start
+        pairs = list(zip(learner.cpdags_, patterns, strict=True))
+        adjacencies = [compare_adjacencies(*pair) for pair in pairs]
+        arrowheads = [compare_arrowheads(*pair) for pair in pairs]
+        rows[kind.__name__] = [
+            float(np.mean([each.distance for each in adjacencies])),
+            float(np.mean([each.f_score for each in adjacencies])),
+            float(np.mean([each.f_score for each in arrowheads])),
+            seconds,
+        ]
+    return rows
+
+
+def fit_once(size: tuple[int, int, int, int]) -> tuple[float, float, int]:
+    """CPU seconds of a fit after compilation, largest memory in MB, EM iterations."""
+    warm, _ = shared_dag_tasks(2, 5, 50, 5)
+    MTGBN(random_state=0, n_jobs=1).fit(warm)
+    arrays, _ = shared_dag_tasks(*size)
+    tasks = Tasks.from_arrays(arrays)
+    start = time.process_time()
+    learner = MTGBN(random_state=0, n_jobs=1).fit(tasks)
+    seconds = time.process_time() - start
+    return seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, learner.n_iter_
+
+
+def apart(function, *arguments):
+    """Call a function in a fresh process."""
+    os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        return pool.submit(function, *arguments).result()
+
+
+def accuracy(n_seeds: int) -> str:
+    rows = []
+    for size in SIZES:
+        results = [apart(measure, size, seed) for seed in range(n_seeds)]
+        for name in results[0]:
+            values = np.array([result[name] for result in results])
+            means = values.mean(axis=0)
+            error = values[:, 0].std(ddof=1) / np.sqrt(n_seeds) if n_seeds > 1 else np.nan
+            wins = np.mean([r[name][0] >= r["MTGBN"][0] for r in results]) * n_seeds
+            rows.append(
+                [
+                    *size[1:3],
+                    name,
+                    f"{means[0]:.2f} ± {error:.2f}",
+                    *(f"{mean:.3f}" for mean in means[1:3]),
+                    f"{means[3]:.2f}",
+                    f"{wins:.0f}" if name != "MTGBN" else "-",
+                ]
+            )
+    header = [
+        "p",
+        "n",
+        "",
+        "distance",
+        "adjacency F",
+        "arrowhead F",
+        "CPU, s",
+        "not ahead of MTGBN",
+    ]
+    return table(header, rows)
+
+
+def growth() -> str:
+    rows = []
+    before = None
+    for m in (10, 30, 100):
+        seconds, memory, n_iter = apart(fit_once, (m, 46, 250, 70))
+        exponent = "-"
+        if before is not None:
+            exponent = f"{np.log(seconds / before[1]) / np.log(m / before[0]):.2f}"
+        rows.append([m, f"{seconds:.1f}", f"{memory:.0f}", n_iter, exponent])
+        before = m, seconds
+    return table(["m", "CPU, s", "memory, MB", "EM iterations", "exponent"], rows)
+
+
+def main(quick: bool = False) -> str:
+    parts = [f"### Accuracy, {N_SEEDS} problems of 10 tasks\n\n{accuracy(1 if quick else N_SEEDS)}"]
+    if not quick:
+        parts.append(f"### A whole fit, p = 46, n = 250\n\n{growth()}")
+    return "\n\n".join(parts)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="one problem per size")
+    print(main(parser.parse_args().quick))
