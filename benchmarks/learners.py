@@ -1,7 +1,7 @@
 """MTGBN against each task alone (SIG) and all tasks as one (AVG), with every default as it is.
 
-Accuracy on tasks that share most of a DAG, ten problems per size; CPU time and memory of whole fits, in a
-process of its own with one thread; growth of the time with the number of tasks.
+Accuracy on tasks that share most of a DAG, ten problems per size; CPU time and memory of whole fits, in
+a process of its own with one thread; growth of the time with the number of tasks.
 """
 
 import argparse

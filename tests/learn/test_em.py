@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from arviz_stats.base import array_stats
 from learn_oracles import (
     Recorder,
     all_dags,
@@ -52,8 +53,15 @@ def fresh_draws(problem, adjacencies, seed, n_draws):
     )
 
 
-# Problems whose graphs change from iteration to iteration.
-LIVELY = [2, 4, 5, 8, 10, 11]
+def random_state(problem, seed):
+    """Graphs that have nothing to do with the data, so that the first M-step changes them."""
+    rng = np.random.default_rng(seed)
+    dags = all_dags(problem.tasks.n_variables)
+    chosen = dags[rng.integers(len(dags), size=len(problem.tasks))]
+    return empty_state(problem)._replace(adjacencies=chosen)
+
+
+SEEDS = [2, 4, 5, 8]
 
 
 def test_the_oracle_is_the_density():
@@ -68,15 +76,15 @@ def test_the_oracle_is_the_density():
         )
 
 
-@pytest.mark.parametrize("structure_prior", ["uniform", "restricted", "scale_free"])
+@pytest.mark.parametrize("structure_prior", ["uniform", "restricted", "scale_free", "decomposable"])
 def test_q_and_its_gain_are_those_of_the_densities(structure_prior, monkeypatch):
     changes = 0
-    for seed in LIVELY:
+    for seed in SEEDS:
         problem = pose(
-            related_tasks(seed, rows=14), seed, structure_prior=structure_prior, max_iter=5
+            related_tasks(seed, rows=14), seed, structure_prior=structure_prior, max_iter=4
         )
         recorder = Recorder(monkeypatch)
-        states = run(problem, em.start(problem, 1, silent))
+        states = run(problem, random_state(problem, seed))
         for old, new, draws in zip(states[:-1], states[1:], recorder.draws, strict=True):
             iteration = new.history[-1]
             before = q_by_draw(problem, old.adjacencies, draws.flat)
@@ -96,13 +104,12 @@ def test_q_and_its_gain_are_those_of_the_densities(structure_prior, monkeypatch)
 
 def test_the_gain_is_real_on_fresh_draws_and_its_error_has_the_right_size():
     ratios = []
-    for seed in LIVELY[:4]:
+    for seed in SEEDS:
         problem = pose(related_tasks(seed, rows=14), seed, n_draws=100, max_iter=1)
-        old = em.start(problem, 1, silent)
+        old = random_state(problem, seed)
         new = em.advance(problem, old, 1, silent)
         (iteration,) = new.history
-        if not iteration.n_changed:
-            continue
+        assert iteration.n_changed
         gains = []
         for number in range(30):
             draws = fresh_draws(problem, old.adjacencies, 1000 + number, 50)
@@ -114,7 +121,6 @@ def test_the_gain_is_real_on_fresh_draws_and_its_error_has_the_right_size():
         assert np.mean(gains) > -4 * error
         assert abs(iteration.gain - np.mean(gains)) < 5 * np.hypot(iteration.gain_error, error)
         ratios.append(iteration.gain_error / np.std(gains, ddof=1))
-    assert len(ratios) >= 2
     # Both are estimates: one of 30 gains, the other of two chains of 50 correlated draws.
     assert 0.4 < np.exp(np.mean(np.log(ratios))) < 2.5
 
@@ -177,11 +183,9 @@ def test_the_exact_posterior_of_the_graphs_never_falls(seed):
 
 def test_every_task_ends_with_the_best_of_all_graphs():
     dags = all_dags(3)
-    for seed in LIVELY:
-        problem = pose(related_tasks(seed, rows=14), seed, n_draws=60)
+    for seed in SEEDS:
+        problem = pose(related_tasks(seed, rows=14), seed, n_draws=60, tolerance=0.0)
         state = run(problem, em.start(problem, 1, silent))[-1]
-        if "no graph changed" not in state.reason:
-            continue
         draws = em.draw_finally(problem, state, 1, silent).flat
         for task in range(len(problem.tasks)):
             others = state.adjacencies.copy()
@@ -297,7 +301,7 @@ def test_differences_between_graphs_are_scored_for_every_draw(monkeypatch):
         return original(problem, adjacencies, counts, finds)
 
     monkeypatch.setattr(em, "_take_best", spy)
-    em.advance(problem, em.start(problem, 1, silent), 1, silent)
+    em.advance(problem, random_state(problem, 5), 1, silent)
     ((adjacencies, finds),) = seen
     draws = recorder.draws[0].flat
     for task, found in enumerate(finds):
@@ -349,17 +353,17 @@ def test_when_to_stop(history, n_draws, reason, converged):
     assert em._decide(problem, tuple(history)) == (n_draws, reason, converged)
 
 
-def test_draws_become_more_numerous_when_their_error_is_too_large():
-    problem = pose(related_tasks(5, rows=14), 5, n_draws=8, tolerance=0.0, max_iter=12)
-    states = run(problem, em.start(problem, 1, silent))
-    numbers = [iteration.n_draws for iteration in states[-1].history]
-    assert numbers[0] == 8
-    assert max(numbers) > 8
-    for old, new in itertools.pairwise(states[1:]):
-        last = old.history[-1]
-        doubted = last.n_changed and last.gain <= 2 * last.gain_error
-        assert new.history[-1].n_draws == (min(2 * last.n_draws, 64) if doubted else last.n_draws)
-    assert "Monte Carlo" not in states[-1].reason
+def test_draws_become_more_numerous_when_their_error_is_too_large(monkeypatch):
+    monkeypatch.setattr(array_stats, "mcse", lambda *args, **kwargs: 1e3)
+    problem = pose(related_tasks(5, rows=14), 5, n_draws=8, max_iter=12)
+    states = run(problem, random_state(problem, 5))
+    expected = 8
+    for iteration in states[-1].history:
+        assert iteration.n_draws == expected
+        if iteration.n_changed:
+            expected = min(2 * expected, 8 * 8)
+    assert expected > 8
+    assert states[-1].reason == "no graph changed in two iterations"
 
 
 def test_an_odd_number_of_draws_is_rounded_up_to_whole_chains():

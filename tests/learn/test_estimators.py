@@ -206,7 +206,7 @@ def test_settings_that_make_no_sense(cls, settings, message):
         ({"tol": np.nan}, "tol must be a number"),
         ({"tol": None}, "tol must be a number of at least 0; got None"),
         ({"tol": "small"}, "tol must be a number of at least 0; got 'small'"),
-        ({"structure_prior": "decomposable"}, "structure_prior must be .*got 'decomposable'"),
+        ({"structure_prior": "flat"}, "structure prior must be one of .*got 'flat'"),
     ],
 )
 def test_settings_of_em_that_make_no_sense(settings, message):

@@ -99,7 +99,7 @@ def describe(data: str, **reading) -> None:
 )
 @click.option(
     "--structure-prior",
-    type=click.Choice(["uniform", "restricted", "scale_free"]),
+    type=click.Choice(["uniform", "restricted", "scale_free", "decomposable"]),
     default="uniform",
     show_default=True,
 )

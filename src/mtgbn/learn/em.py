@@ -24,6 +24,7 @@ from mtgbn.search import (
     search_graph,
 )
 from mtgbn.search.local_scores import IMPROVEMENT
+from mtgbn.search.triangulated import TriangulatedPrior, climb_triangulated
 from mtgbn.tasks import Tasks
 
 __all__ = ["Iteration", "Problem", "State", "advance", "draw_finally", "learn_alone", "start"]
@@ -227,11 +228,26 @@ def improve_task(
     seed: np.random.SeedSequence,
 ) -> Find:
     """Search for one task's graph; plain data in and out, so that any worker can do it."""
-    scores = gather_scores(scatter, n, draws, nu0, structure_prior, log_edge_odds, checked=True)
-    found = search_graph(scores, constraints, search, initial=current, random_state=seed)
+    is_local = structure_prior != "decomposable"
+    local_prior = structure_prior if is_local else "uniform"
+    scores = gather_scores(scatter, n, draws, nu0, local_prior, log_edge_odds, checked=True)
     gains = np.zeros(scores.n_draws)
+    if is_local:
+        found = search_graph(scores, constraints, search, initial=current, random_state=seed)
+    else:
+        prior = TriangulatedPrior(draws, nu0)
+        found = climb_triangulated(
+            scores,
+            prior,
+            constraints,
+            initial=current,
+            n_restarts=search.n_restarts,
+            random_state=seed,
+        )
+        if current is not None:
+            gains += prior.by_draw(found.adjacency) - prior.by_draw(current)
     if current is not None and not np.array_equal(found.adjacency, current):
-        gains = score_differences(scores, found.adjacency, current)
+        gains += score_differences(scores, found.adjacency, current)
         gains -= log_edge_odds[found.adjacency].sum() - log_edge_odds[current].sum()
     data_score = found.score - log_edge_odds[found.adjacency].sum()
     return Find(found.adjacency, gains, float(data_score))

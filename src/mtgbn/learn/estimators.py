@@ -17,6 +17,7 @@ from mtgbn.learn.edge_prior import EdgePrior, edge_prior_of
 from mtgbn.learn.parameters import Network, posterior_network
 from mtgbn.model import StructurePrior
 from mtgbn.model.arguments import check_count, check_delta, seed_sequence
+from mtgbn.model.densities import check_structure_prior
 from mtgbn.sampling import Draws
 from mtgbn.search import Constraints, Knowledge, SearchSettings, find_candidates, restrict
 from mtgbn.tasks import Tasks
@@ -187,8 +188,9 @@ class MTGBN(_Estimator):
     edge_prior : float or (float, float), optional
         Density r, the prior probability of an edge, and similarity s: the smaller, the more alike the
         tasks' graphs are taken to be. r alone: unrelated graphs. Default: r = 1/(p - 1), s = 4.
-    structure_prior : {"uniform", "restricted", "scale_free"}
-        Of a graph given sigma_h; see docs/model.md, section 3.
+    structure_prior : {"uniform", "restricted", "scale_free", "decomposable"}
+        Of a graph given sigma_h; see docs/model.md, section 3. The last is the paper's: only with
+        ``search="mmhc"``, and slow, since every move costs a triangulation.
     search : {"boss", "mmhc"}
         Best order score search, or the paper's max-min hill climbing.
     n_restarts : int, optional
@@ -343,10 +345,11 @@ class MTGBN(_Estimator):
         check_count("max_iter", self.max_iter, 1)
         if not (np.ndim(self.tol) == 0 and self.tol >= 0):
             raise InputError(f"tol must be a number of at least 0; got {self.tol!r}")
-        if self.structure_prior not in ("uniform", "restricted", "scale_free"):
+        check_structure_prior(self.structure_prior)
+        if self.structure_prior == "decomposable" and (self.search != "mmhc" or self.tabu):
             raise InputError(
-                "structure_prior must be 'uniform', 'restricted' or 'scale_free' (a sum over families, "
-                f"which searches need); got {self.structure_prior!r}"
+                "structure_prior='decomposable' is no sum over families; it needs search='mmhc' without "
+                "a tabu list"
             )
         p = tasks.n_variables
         nu0 = p - 1 + _DEFAULT_DELTA if self.nu0 is None else self.nu0

@@ -22,7 +22,7 @@ from mtgbn.search.local_scores import (
     scores_workspace,
 )
 
-__all__ = ["check_initial", "hill_climb"]
+__all__ = ["check_initial", "has_path", "hill_climb", "shake"]
 
 
 def hill_climb(
@@ -67,7 +67,7 @@ def hill_climb(
     best = None
     for start in range(n_restarts + 1):
         if start > 0:
-            adjacency = _shake(best.adjacency, constraints, rng)
+            adjacency = shake(best.adjacency, constraints, rng)
         score = _climb(scores, adjacency, constraints, tabu, exchange, work)
         if best is None or score > best.score + IMPROVEMENT:
             best = Found(adjacency, float(score))
@@ -92,14 +92,14 @@ def check_initial(initial, constraints: Constraints) -> np.ndarray:
     return adjacency
 
 
-def _shake(adjacency: np.ndarray, constraints: Constraints, rng) -> np.ndarray:
+def shake(adjacency: np.ndarray, constraints: Constraints, rng) -> np.ndarray:
     """The graph after p random changes of edges that leave it a graph that is allowed."""
     shaken = adjacency.copy()
     pairs = np.argwhere(constraints.allowed & ~constraints.required & ~constraints.required.T)
     for i, j in rng.permutation(pairs)[: len(adjacency)]:
         if shaken[i, j]:
             shaken[i, j] = False
-        elif not _has_path(shaken, j, i, True):  # an edge j -> i would be turned round
+        elif not has_path(shaken, j, i, True):  # an edge j -> i would be turned round
             shaken[j, i] = False
             if shaken[:, j].sum() < constraints.max_parents:
                 shaken[i, j] = True
@@ -169,7 +169,7 @@ def _exchange(scores, adjacency, constraints, families, work):
             for a in np.argsort(-additions):
                 if not additions[a] > families[node] + IMPROVEMENT:
                     break
-                if not _has_path(adjacency, node, a, False):
+                if not has_path(adjacency, node, a, False):
                     adjacency[parents[r], node] = False
                     adjacency[a, node] = True
                     return node
@@ -221,7 +221,7 @@ def _best_move(adjacency, constraints, gains, until, move, aspiration):
                     turned > least
                     and constraints.allowed[j, i]
                     and counts[i] < constraints.max_parents
-                    and not _has_path(adjacency, i, j, True)
+                    and not has_path(adjacency, i, j, True)
                 ):
                     best, tail, head, reverse = turned, i, j, True
             elif (
@@ -229,14 +229,14 @@ def _best_move(adjacency, constraints, gains, until, move, aspiration):
                 and constraints.allowed[i, j]
                 and not adjacency[j, i]
                 and counts[j] < constraints.max_parents
-                and not _has_path(adjacency, j, i, False)
+                and not has_path(adjacency, j, i, False)
             ):
                 best, tail, head, reverse = gains[i, j], i, j, False
     return tail, head, reverse, best
 
 
 @kernel
-def _has_path(adjacency, start, end, not_directly):
+def has_path(adjacency, start, end, not_directly):
     """Whether a directed path leads from start to end, other than the edge itself if so wished."""
     p = adjacency.shape[0]
     seen = np.zeros(p, dtype=np.bool_)
