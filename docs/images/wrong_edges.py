@@ -56,7 +56,7 @@ def main() -> None:
     axes.minorticks_off()
     axes.set_ylim(bottom=0)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, loc="upper center")
     figure.savefig(Path(__file__).with_suffix(".svg"), metadata={"Date": None})
 
 
