@@ -286,6 +286,27 @@ def test_densities_follow_a_change_of_units(cls, tolerance):
     np.testing.assert_allclose(variances, one.residual_variances_, atol=tolerance)
 
 
+def test_an_estimator_predicts_by_the_likelihood_of_one_row_more():
+    tasks = Tasks.from_arrays(related_arrays(3, rows=40), centre=False)
+    learner = MTGBN(nu0=4.5, n_draws=10, random_state=0).fit(tasks)
+    row = np.array([0.5, -1.0, 2.0])
+    for task, graph in enumerate(learner.graphs_):
+        gains = [
+            log_marginal_likelihood(
+                tasks.scatters[task] + np.outer(row, row), tasks.ns[task] + 1, graph, draw, 4.5
+            )
+            - log_marginal_likelihood(tasks.scatters[task], tasks.ns[task], graph, draw, 4.5)
+            for draw in learner.draws_.flat
+        ]
+        expected = logsumexp(gains) - np.log(len(gains))
+        assert learner.predict_log_density(task, row[None])[0] == pytest.approx(expected, abs=1e-9)
+        # Roots have the variance of the inverse Wishart's marginal.
+        for root in np.flatnonzero(~graph.any(axis=0)):
+            scale = learner.sigma_h_[root, root] + tasks.scatters[task, root, root]
+            expected = scale / (4.5 - 2 + tasks.ns[task] - 2)
+            assert learner.covariances_[task, root, root] == pytest.approx(expected, rel=1e-9)
+
+
 def test_samples_are_in_the_users_units():
     arrays = [x * SCALE + OFFSET for x in related_arrays(3, rows=40)]
     learner = fitted(MTGBN, arrays, standardise=True)

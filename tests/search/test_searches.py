@@ -27,7 +27,7 @@ from mtgbn.search import (
     score_differences,
     search_graph,
 )
-from mtgbn.search.grow_shrink import enlarge, grow_shrink, plant
+from mtgbn.search.grow_shrink import enlarge, grow_shrink, new_walk, plant
 from mtgbn.search.local_scores import local_score, scores_workspace
 
 PRIORS = ("uniform", "restricted", "scale_free")
@@ -438,24 +438,47 @@ def test_a_full_forest_grows_and_forgets_nothing():
     scores = random_scores(1, p=6)
     constraints = no_constraints(6)
     work = scores_workspace(scores, 5)
-    parents = np.empty(6, dtype=np.int64)
-    forest = plant(6, capacity=7)
+    walk = new_walk(6)
+    forest = plant(constraints, capacity=7)
     values = []
     for node in range(6):
         others = np.arange(6) != node
         while True:
-            value, place = grow_shrink(scores, forest, node, others, constraints, parents, work)
+            value, place = grow_shrink(scores, forest, node, others, constraints, walk, work)
             if value < np.inf:
                 break
-            forest = enlarge(forest, 6)
+            forest = enlarge(forest, constraints)
         values.append((value, forest.parents[place].copy()))
-    roomy = plant(6)
+    roomy = plant(constraints)
     for node, (value, bits) in enumerate(values):
         others = np.arange(6) != node
-        expected, place = grow_shrink(scores, roomy, node, others, constraints, parents, work)
+        expected, place = grow_shrink(scores, roomy, node, others, constraints, walk, work)
         assert value == expected
         np.testing.assert_array_equal(bits, roomy.parents[place])
     assert len(forest.first) > 7
+
+
+def test_a_walk_depends_only_on_what_it_took_or_would_have_taken():
+    scores = random_scores(2, p=7)
+    constraints = no_constraints(7)
+    work = scores_workspace(scores, 6)
+    forest = plant(constraints, capacity=5000)
+    rng = np.random.default_rng(0)
+    changed = 0
+    for _ in range(200):
+        node = rng.integers(7)
+        before = (rng.random(7) < 0.5) & (np.arange(7) != node)
+        walk = new_walk(7)
+        value, place = grow_shrink(scores, forest, node, before, constraints, walk, work)
+        assert not (walk.accepted & ~before).any()
+        assert not (walk.rejected & before).any()
+        for other in np.flatnonzero(np.arange(7) != node):
+            toggled = before ^ (np.arange(7) == other)
+            again = grow_shrink(scores, forest, node, toggled, constraints, new_walk(7), work)
+            if not (walk.accepted[other] or walk.rejected[other]):
+                assert again == (value, place)
+            changed += again != (value, place)
+    assert changed > 100
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from mtgbn.compiled import kernel
+from mtgbn.search.knowledge import Constraints
 from mtgbn.search.local_scores import IMPROVEMENT, LocalScores, local_score, score_additions
 
-__all__ = ["FULL", "Forest", "enlarge", "grow_shrink", "plant"]
+__all__ = ["FULL", "Forest", "Walk", "enlarge", "grow_shrink", "new_walk", "plant"]
 
 # What `grow_shrink` returns when the forest has no room: a score that no family has.
 FULL = np.inf
@@ -36,6 +37,8 @@ class Forest(NamedTuple):
         Variables that improve a tree node, best first, and the tree nodes they lead to (-1: new).
     gains : array (room,)
         Scores with the candidate added.
+    has_required : array (p,)
+        Whether a variable has required parents.
     """
 
     used: np.ndarray
@@ -47,10 +50,12 @@ class Forest(NamedTuple):
     candidates: np.ndarray
     children: np.ndarray
     gains: np.ndarray
+    has_required: np.ndarray
 
 
-def plant(p: int, capacity: int | None = None) -> Forest:
+def plant(constraints: Constraints, capacity: int | None = None) -> Forest:
     """Make a forest with nothing but roots; tree node k is the root of variable k."""
+    p = len(constraints.required)
     capacity = max(capacity or 64 * p, p + 1)
     room = 8 * capacity + p
     forest = Forest(
@@ -63,31 +68,58 @@ def plant(p: int, capacity: int | None = None) -> Forest:
         np.empty(room, dtype=np.int32),
         np.empty(room, dtype=np.int32),
         np.empty(room),
+        constraints.required.any(axis=0),
     )
     return forest
 
 
-def enlarge(forest: Forest, p: int) -> Forest:
+def enlarge(forest: Forest, constraints: Constraints) -> Forest:
     """Return a forest with twice the room and the same trees."""
-    larger = plant(p, 2 * len(forest.first))
+    larger = plant(constraints, 2 * len(forest.first))
     for old, new in zip(forest, larger, strict=True):
         new[: len(old)] = old
     return larger
 
 
+class Walk(NamedTuple):
+    """What a walk down a tree met: scratch, and why its end is where it is.
+
+    Attributes
+    ----------
+    parents : array (p,)
+        The parents on the way, required ones first.
+    accepted, rejected : array (p,)
+        Variables that the walk took, and those that it would have taken had they been allowed. With any
+        other variable allowed or not, it would end at the same place.
+    """
+
+    parents: np.ndarray
+    accepted: np.ndarray
+    rejected: np.ndarray
+
+
+def new_walk(p: int) -> Walk:
+    """Make room for a walk."""
+    return Walk(np.empty(p, dtype=np.int64), np.zeros(p, np.bool_), np.zeros(p, np.bool_))
+
+
 @kernel(error_model="numpy")
-def grow_shrink(scores: LocalScores, forest: Forest, node, before, constraints, parents, work):
+def grow_shrink(scores: LocalScores, forest: Forest, node, before, constraints, walk, work):
     """Best score found for ``node`` with parents among those before it; `FULL` if the forest is.
 
-    The caller sees to it that required parents are among them. ``parents`` is scratch for the walk;
-    the parents found are the bits of ``forest.parents`` at the tree node that is returned second.
+    The caller sees to it that required parents are among them. The parents found are the bits of
+    ``forest.parents`` at the tree node that is returned second.
     """
     place = node
+    parents = walk.parents
+    walk.accepted[:] = False
+    walk.rejected[:] = False
     n_required = 0
-    for a in range(before.size):
-        if constraints.required[a, node]:
-            parents[n_required] = a
-            n_required += 1
+    if forest.has_required[node]:
+        for a in range(before.size):
+            if constraints.required[a, node]:
+                parents[n_required] = a
+                n_required += 1
     n_parents = n_required
     while True:
         if forest.count[place] < 0 and not _look(
@@ -98,9 +130,11 @@ def grow_shrink(scores: LocalScores, forest: Forest, node, before, constraints, 
             break
         step = -1
         for c in range(forest.first[place], forest.first[place] + forest.count[place]):
-            if before[forest.candidates[c]]:
+            candidate = forest.candidates[c]
+            if before[candidate]:
                 step = c
                 break
+            walk.rejected[candidate] = True
         if step < 0:
             break
         if forest.children[step] < 0:
@@ -111,6 +145,7 @@ def grow_shrink(scores: LocalScores, forest: Forest, node, before, constraints, 
             forest.grown[child] = forest.gains[step]
             forest.children[step] = child
         parents[n_parents] = forest.candidates[step]
+        walk.accepted[parents[n_parents]] = True
         n_parents += 1
         place = forest.children[step]
     if np.isnan(forest.shrunk[place]):
