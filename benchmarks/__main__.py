@@ -3,7 +3,7 @@
 import importlib.metadata
 import platform
 
-from benchmarks import gradient, growth, samplers
+from benchmarks import gradient, growth, learners, peers, samplers
 
 
 def processor() -> str:
@@ -16,13 +16,18 @@ def processor() -> str:
 
 
 def main() -> None:
-    packages = ("numpy", "scipy", "numba", "jax", "nutpie", "arviz-stats")
+    packages = (
+        *("numpy", "scipy", "numba", "jax", "nutpie", "arviz-stats"),
+        *("causal-learn", "ges", "pgmpy"),
+    )
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in packages)
     print(f"{processor()}; Python {platform.python_version()}, {versions}\n")
     for title, module in (
         ("Value and gradient, mtgbn against JAX", gradient),
         ("Growth of the cost", growth),
         ("Effective samples per second", samplers),
+        ("Graphs of single tasks, against other programs", peers),
+        ("Graphs of related tasks", learners),
     ):
         print(f"## {title}\n\n{module.main()}\n", flush=True)
 

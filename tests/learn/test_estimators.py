@@ -13,7 +13,7 @@ import mtgbn
 from mtgbn.errors import ConvergenceWarning, ImproperPosteriorError, InputError, NotFittedError
 from mtgbn.graphs import cpdag, is_dag, skeleton
 from mtgbn.learn import AVG, MTGBN, SIG, EdgePrior, Iteration, State
-from mtgbn.learn.canonical import canonical_order
+from mtgbn.learn.canonical import _sums, canonical_order
 from mtgbn.learn.edge_prior import edge_prior_of
 from mtgbn.search import (
     Knowledge,
@@ -436,6 +436,13 @@ def test_units_do_not_matter(cls):
         # Rounding, enlarged by the chains to their Monte Carlo error.
         ratio = other.sigma_h_ / one.sigma_h_ / np.outer(units, units)
         np.testing.assert_allclose(np.diag(ratio), 1, atol=0.1)
+
+
+def test_sums_do_not_depend_on_the_order_of_their_elements():
+    rng = np.random.default_rng(0)
+    values = rng.standard_normal((3, 40)) * 10.0 ** rng.integers(-8, 8, (3, 40))
+    for _ in range(20):
+        np.testing.assert_array_equal(_sums(values[:, rng.permutation(40)]), _sums(values))
 
 
 def test_the_canonical_order_is_that_of_the_data():
