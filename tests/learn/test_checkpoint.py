@@ -118,14 +118,17 @@ def test_a_finished_fit_is_read_and_not_repeated(uninterrupted, path):
     assert state.history == uninterrupted.history_
 
 
-def test_a_stopped_fit_stays_stopped(tmp_path):
+def test_a_fit_that_was_stopped_goes_on(tmp_path):
+    whole = learner().fit(TASKS)
+    assert whole.n_iter_ > 1
     path = tmp_path / "checkpoint"
     with pytest.warns(UserWarning, match="callback asked to stop"):
-        one = learner().fit(TASKS, checkpoint=path, callback=lambda state: True)
-    with pytest.warns(UserWarning, match="callback asked to stop"):
-        other = learner().fit(TASKS, checkpoint=path)
-    assert one.n_iter_ == 1
-    assert_same(one, other)
+        learner().fit(TASKS, checkpoint=path, callback=lambda state: np.True_)
+    assert_same(learner().fit(TASKS, checkpoint=path), whole)
+    path.unlink()
+    with pytest.warns(UserWarning, match="Raise max_iter"):
+        learner(max_iter=1).fit(TASKS, checkpoint=path)
+    assert_same(learner().fit(TASKS, checkpoint=path), whole)
 
 
 @pytest.mark.parametrize("random_state", [None, 5])

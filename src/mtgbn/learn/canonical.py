@@ -24,4 +24,4 @@ def canonical_order(tasks: Tasks) -> tuple[list[int], list[int]]:
 
 def _sums(values: np.ndarray) -> np.ndarray:
     """Sums over rows that do not depend on the order of their elements, down to the last bit."""
-    return np.sort(values, axis=1).sum(axis=1)
+    return np.sort(np.ascontiguousarray(values), axis=1).sum(axis=1)

@@ -3,14 +3,13 @@
 import hashlib
 import json
 import os
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from mtgbn.errors import InputError
-from mtgbn.files import writing
+from mtgbn.files import read_npz, writing
 from mtgbn.learn.em import Iteration, State
 from mtgbn.sampling.hmc import HMCState
 from mtgbn.tasks import Tasks
@@ -60,26 +59,26 @@ def read_checkpoint(
     if not path.exists():
         return None
     try:
-        with np.load(path, allow_pickle=False) as file:
-            about = json.loads(str(file["about"]))
-            if about["format"] != _FORMAT:
-                raise ValueError(f"its format is {about['format']!r}")
-            arrays = [file[name] for name in ("adjacencies", *_CHAIN_ARRAYS)]
-        state = _restore(about, *arrays)
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        arrays = read_npz(path)
+        about = json.loads(str(arrays["about"]))
+        if about["format"] != _FORMAT:
+            raise ValueError(f"its format is {about['format']!r}")
+        state = _restore(about, *(arrays[name] for name in ("adjacencies", *_CHAIN_ARRAYS)))
+        entropy, before = str(about["entropy"]), dict(about["belongs_to"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(
             f"{path} is damaged or not a checkpoint of this version of mtgbn ({error}); remove it to "
             "start anew"
         ) from error
-    for name in sorted({*about["belongs_to"], *belongs_to}):
-        then, now = about["belongs_to"].get(name), belongs_to.get(name)
+    for name in sorted({*before, *belongs_to}):
+        then, now = before.get(name), belongs_to.get(name)
         if then != now:
             what = "of other data" if name == "data" else f"of a fit with {name}={then}, not {now}"
             raise InputError(
                 f"{path} is the checkpoint {what}; go on with the same data and settings, or remove it "
                 "to start anew"
             )
-    return state, about["entropy"]
+    return state, entropy
 
 
 def _restore(about: dict[str, Any], adjacencies, centres, positions, masses) -> State:

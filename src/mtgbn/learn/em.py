@@ -68,7 +68,8 @@ class Iteration(NamedTuple):
     Attributes
     ----------
     q : float
-        Mean log joint density of data and graphs over the draws, after the M-step.
+        Mean log joint density of data and graphs over the draws, after the M-step; under structure
+        priors other than ``uniform`` up to a constant that depends on the draws.
     gain, gain_error : float
         By how much the M-step raised it on the same draws, and the Monte Carlo standard error of that.
     n_changed : int
@@ -337,19 +338,27 @@ def _decide(problem: Problem, history: tuple[Iteration, ...]) -> tuple[int, str,
     """Draws for the next iteration, why to stop if so, and whether that is convergence."""
     last = history[-1]
     n_draws = last.n_draws
-    if len(history) > 1 and last.n_changed == history[-2].n_changed == 0:
-        return n_draws, "no graph changed in two iterations", True
-    if last.n_changed and last.gain <= _CERTAINTY * last.gain_error:
-        if last.gain_error <= problem.tolerance * len(problem.tasks):
-            reason = (
-                f"the gain in Q, {last.gain:.3g}, is within its Monte Carlo error, "
-                f"{last.gain_error:.2g}"
-            )
-            return n_draws, reason, True
-        n_draws = min(2 * n_draws, _MOST_DRAWS * problem.n_draws)
+    if len(history) > 1 and _is_idle(problem, last) and _is_idle(problem, history[-2]):
+        if last.n_changed == history[-2].n_changed == 0:
+            return n_draws, "no graph changed in two iterations", True
+        gain, error = max((each.gain, each.gain_error) for each in history[-2:])
+        reason = f"in two iterations the gain in Q, at most {gain:.2g}, was within its Monte Carlo "
+        return n_draws, f"{reason}error, {error:.2g}", True
     if len(history) >= problem.max_iter:
         return n_draws, f"max_iter = {problem.max_iter} iterations were done", False
+    if _is_within_error(last) and last.gain_error > problem.tolerance * len(problem.tasks):
+        n_draws = min(2 * n_draws, _MOST_DRAWS * problem.n_draws)
     return n_draws, "", False
+
+
+def _is_idle(problem: Problem, iteration: Iteration) -> bool:
+    """Whether nothing was gained that could be told from noise, by draws that could have told."""
+    exact = iteration.gain_error <= problem.tolerance * len(problem.tasks)
+    return _is_within_error(iteration) and exact
+
+
+def _is_within_error(iteration: Iteration) -> bool:
+    return iteration.gain <= _CERTAINTY * iteration.gain_error
 
 
 def _spawn(problem: Problem, number: int) -> list[np.random.SeedSequence]:

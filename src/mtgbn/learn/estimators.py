@@ -3,6 +3,8 @@
 import inspect
 import warnings
 from collections.abc import Callable, Mapping
+from numbers import Real
+from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -61,7 +63,7 @@ class _Estimator:
         changed = [
             f"{name}={value!r}"
             for name, value in self.get_params().items()
-            if value is not defaults[name].default and value != defaults[name].default
+            if repr(value) != repr(defaults[name].default)
         ]
         return f"{type(self).__name__}({', '.join(changed)})"
 
@@ -150,7 +152,7 @@ class _Estimator:
         if knowledge is None:
             knowledge = Knowledge()
         elif isinstance(knowledge, Mapping):
-            knowledge = Knowledge(**knowledge)
+            knowledge = Knowledge.from_dict(knowledge)
         elif not isinstance(knowledge, Knowledge):
             raise InputError(
                 f"knowledge must be a mtgbn.search.Knowledge or a dict; got {knowledge!r}"
@@ -159,6 +161,8 @@ class _Estimator:
         method = self.candidates
         if method is None:
             method = "all" if self.search == "boss" else "mmpc"
+        if method not in ("all", "mmpc", "pooled"):
+            raise InputError(f"candidates must be 'all', 'mmpc' or 'pooled'; got {method!r}")
         candidates = find_candidates(tasks.scatters, tasks.ns, method)
         return tuple(restrict(constraints, each) for each in candidates)
 
@@ -316,6 +320,8 @@ class MTGBN(_Estimator):
         problem, belongs_to = self._pose(tasks, seeds)
         state = None
         if checkpoint is not None:
+            if not Path(checkpoint).absolute().parent.is_dir():
+                raise InputError(f"the folder of the checkpoint {str(checkpoint)!r} does not exist")
             if self.random_state is not None:
                 belongs_to["seeds"] = _entropy_text(seeds)
             found = read_checkpoint(checkpoint, belongs_to)
@@ -323,13 +329,16 @@ class MTGBN(_Estimator):
                 state, entropy = found
                 seeds = _seeds_of(entropy)
                 problem = problem._replace(seeds=seeds)
+                if not state.converged and len(state.history) < self.max_iter:
+                    state = state._replace(reason="")  # stopped by a callback or a lower max_iter
         if state is None:
             state = em.start(problem, self.n_jobs, report)
         while not state.reason:
             if checkpoint is not None:
                 write_checkpoint(checkpoint, state, _entropy_text(seeds), belongs_to)
             state = em.advance(problem, state, self.n_jobs, report)
-            if callback is not None and callback(state) is True and not state.reason:
+            asked = None if callback is None else callback(state)
+            if isinstance(asked, bool | np.bool_) and asked and not state.reason:
                 state = state._replace(reason="the callback asked to stop")
         if checkpoint is not None:
             write_checkpoint(checkpoint, state, _entropy_text(seeds), belongs_to)
@@ -343,7 +352,7 @@ class MTGBN(_Estimator):
         """Everything checked, in canonical order, and what a checkpoint of it belongs to."""
         check_count("n_draws", self.n_draws, 8)
         check_count("max_iter", self.max_iter, 1)
-        if not (np.ndim(self.tol) == 0 and self.tol >= 0):
+        if not (isinstance(self.tol, Real) and self.tol >= 0):
             raise InputError(f"tol must be a number of at least 0; got {self.tol!r}")
         check_structure_prior(self.structure_prior)
         if self.structure_prior == "decomposable" and (self.search != "mmhc" or self.tabu):
@@ -369,7 +378,7 @@ class MTGBN(_Estimator):
             seeds,
         )
         settings = self.get_params()
-        for name in ("n_jobs", "random_state"):
+        for name in ("n_jobs", "random_state", "max_iter"):
             del settings[name]
         settings["mtgbn"] = mtgbn.__version__
         return problem, fingerprint(tasks, settings)
@@ -405,10 +414,11 @@ class MTGBN(_Estimator):
         worries = []
         if not self.converged_:
             last = self.history_[-1]
+            advice = ". Raise max_iter" if self.n_iter_ >= self.max_iter else ""
             worries.append(
-                f"EM did not converge: {self.stop_reason_}; in the last, {last.n_changed} of "
-                f"{len(self.graphs_)} graphs changed, with a gain in Q of {last.gain:.3g} (Monte Carlo "
-                f"error {last.gain_error:.2g}). Raise max_iter"
+                f"EM did not converge: {self.stop_reason_}; in iteration {self.n_iter_}, "
+                f"{last.n_changed} of {len(self.graphs_)} graphs changed, with a gain in Q of "
+                f"{last.gain:.3g} (Monte Carlo error {last.gain_error:.2g}){advice}"
             )
         found = self.diagnostics_
         if found["rhat"] > _WORST_RHAT:

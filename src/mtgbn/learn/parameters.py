@@ -56,7 +56,8 @@ class Network(NamedTuple):
         """Posterior means of covariance, coefficients and residual variances.
 
         Families are independent a posteriori, so the covariance follows, exactly, from those of the
-        parents: no mean of a product is replaced by a product of means.
+        parents: no mean of a product is replaced by a product of means. With delta + n of at most 2 a
+        variance has no finite mean; it is given as infinite, and covariances that follow from it as NaN.
         """
         p = len(self.families)
         covariance = np.zeros((self.n_draws, p, p))
@@ -66,16 +67,20 @@ class Network(NamedTuple):
             excess = degrees - 2
             variance = scale / excess if excess > 0 else np.full(self.n_draws, np.inf)
             among = covariance[:, parents[:, None], parents]
-            across = np.einsum("tq,tqj->tj", slopes, covariance[:, parents])
+            with np.errstate(invalid="ignore"):
+                across = np.einsum("tq,tqj->tj", slopes, covariance[:, parents])
             covariance[:, node] = across
             covariance[:, :, node] = across
             whitened = np.linalg.solve(factor, among)
-            spread = np.einsum("tii->t", np.linalg.solve(factor, whitened.transpose(0, 2, 1)))
-            explained = np.einsum("tq,tqr,tr->t", slopes, among, slopes)
-            covariance[:, node, node] = explained + variance * (1 + spread)
+            with np.errstate(invalid="ignore"):
+                spread = np.einsum("tii->t", np.linalg.solve(factor, whitened.transpose(0, 2, 1)))
+                explained = np.einsum("tq,tqr,tr->t", slopes, among, slopes)
+                total = explained + variance * (1 + spread)
+            covariance[:, node, node] = np.where(np.isnan(total), np.inf, total)
             coefficients[parents, node] = slopes.mean(axis=0)
             variances[node] = variance.mean()
-        return Parameters(covariance.mean(axis=0), coefficients, variances)
+        with np.errstate(invalid="ignore"):
+            return Parameters(covariance.mean(axis=0), coefficients, variances)
 
     def log_density(self, rows: np.ndarray) -> np.ndarray:
         """Log posterior predictive density of every row, (rows,)."""

@@ -10,7 +10,6 @@ import io
 import json
 import os
 import re
-import zipfile
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,7 +18,7 @@ from scipy.io import netcdf_file
 
 import mtgbn
 from mtgbn.errors import InputError
-from mtgbn.files import writing
+from mtgbn.files import read_npz, writing
 from mtgbn.graphs import to_dot, to_graphml
 from mtgbn.learn import AVG, MTGBN, SIG, EdgePrior, Iteration
 from mtgbn.sampling import Draws
@@ -297,9 +296,8 @@ def _read_netcdf(path: Path) -> dict[str, np.ndarray]:
 
 def _read_arrays(path: Path) -> dict[str, np.ndarray]:
     try:
-        with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        return read_npz(path)
+    except (OSError, ValueError) as error:
         raise _damaged(path, str(error)) from error
 
 

@@ -132,6 +132,15 @@ class Knowledge:
             object.__setattr__(self, "max_parents", int(self.max_parents))
 
     @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Self:
+        """Build from the keys of `to_dict`, any of which may be left out."""
+        known = [field.name for field in fields(cls)]
+        for key in content:
+            if key not in known:
+                raise unknown_name(key, known, "key")
+        return cls(**content)
+
+    @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Self:
         """Read a JSON object with any of the keys of `to_dict`.
 
@@ -142,11 +151,7 @@ class Knowledge:
                 content = json.load(file, object_pairs_hook=_unique_keys)
             if not isinstance(content, dict):
                 raise InputError("it must hold one JSON object, {...}")
-            known = [field.name for field in fields(cls)]
-            for key in content:
-                if key not in known:
-                    raise unknown_name(key, known, "key")
-            return cls(**content)
+            return cls.from_dict(content)
         except InputError as error:
             raise InputError(f"the knowledge in {os.fspath(path)}: {error}") from None
         except OSError as error:

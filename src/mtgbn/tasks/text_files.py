@@ -6,13 +6,13 @@ import csv
 import io
 import os
 import re
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
 from mtgbn.errors import InputError
+from mtgbn.files import read_npz
 from mtgbn.tasks.names import listed, unknown_name
 from mtgbn.tasks.tables import Table, tables_from_arrays
 
@@ -87,9 +87,8 @@ def tables_from_file(path: str | os.PathLike[str], task: str) -> list[Table]:
 
 def _tables_from_npz(file: Path) -> list[Table]:
     try:
-        with np.load(file, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        arrays = read_npz(file)
+    except (OSError, ValueError) as error:
         raise InputError(
             f"file {str(file)!r} is not an .npz of plain arrays ({error}); write it with "
             "numpy.savez(file, sub1=array1, sub2=array2, variables=names)"
