@@ -4,11 +4,13 @@ Given its graph and sigma_h, a task's families have independent normal-gamma pos
 M = sigma_h + T and d = delta + n; everything is averaged over the draws of sigma_h.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
+from mtgbn.compiled import kernel
 from mtgbn.graphs import topological_order
 
 __all__ = ["FamilyPosterior", "Network", "Parameters", "posterior_network"]
@@ -47,10 +49,23 @@ class Parameters(NamedTuple):
 
 
 class Network(NamedTuple):
-    """The families of one task's graph, parents before children."""
+    """The posterior of one task's parameters.
 
-    families: tuple[FamilyPosterior, ...]
-    n_draws: int
+    Attributes
+    ----------
+    adjacency : array (p, p)
+    order : array (p,)
+        Parents before children.
+    matrices : array (N, p, p)
+        M = sigma_h + T under every draw.
+    degrees : float
+        d = delta + n.
+    """
+
+    adjacency: np.ndarray
+    order: np.ndarray
+    matrices: np.ndarray
+    degrees: float
 
     def parameters(self) -> Parameters:
         """Posterior means of covariance, coefficients and residual variances.
@@ -59,46 +74,40 @@ class Network(NamedTuple):
         parents: no mean of a product is replaced by a product of means. With delta + n of at most 2 a
         variance has no finite mean; it is given as infinite, and covariances that follow from it as NaN.
         """
-        p = len(self.families)
-        covariance = np.zeros((self.n_draws, p, p))
-        coefficients = np.zeros((p, p))
-        variances = np.zeros(p)
-        for node, parents, slopes, factor, scale, degrees in self.families:
-            excess = degrees - 2
-            variance = scale / excess if excess > 0 else np.full(self.n_draws, np.inf)
-            among = covariance[:, parents[:, None], parents]
-            with np.errstate(invalid="ignore"):
-                across = np.einsum("tq,tqj->tj", slopes, covariance[:, parents])
-            covariance[:, node] = across
-            covariance[:, :, node] = across
-            whitened = np.linalg.solve(factor, among)
-            with np.errstate(invalid="ignore"):
-                spread = np.einsum("tii->t", np.linalg.solve(factor, whitened.transpose(0, 2, 1)))
-                explained = np.einsum("tq,tqr,tr->t", slopes, among, slopes)
-                total = explained + variance * (1 + spread)
-            covariance[:, node, node] = np.where(np.isnan(total), np.inf, total)
-            coefficients[parents, node] = slopes.mean(axis=0)
-            variances[node] = variance.mean()
-        with np.errstate(invalid="ignore"):
-            return Parameters(covariance.mean(axis=0), coefficients, variances)
+        p = len(self.order)
+        means = Parameters(np.zeros((p, p)), np.zeros((p, p)), np.zeros(p))
+        _add_parameters(self, means)
+        n_draws = len(self.matrices)
+        return Parameters(*(total / n_draws for total in means))
+
+    def families(self) -> Iterator[FamilyPosterior]:
+        """All families, parents before children."""
+        for node in self.order.tolist():
+            parents = np.flatnonzero(self.adjacency[:, node])
+            factor = np.linalg.cholesky(self.matrices[:, parents[:, None], parents])
+            whitened = np.linalg.solve(factor, self.matrices[:, parents, node, None])
+            slopes = np.linalg.solve(factor.transpose(0, 2, 1), whitened)[..., 0]
+            scale = self.matrices[:, node, node] - (whitened[..., 0] ** 2).sum(axis=1)
+            degrees = self.degrees + len(parents)
+            yield FamilyPosterior(node, parents, slopes, factor, scale, degrees)
 
     def log_density(self, rows: np.ndarray) -> np.ndarray:
         """Log posterior predictive density of every row, (rows,)."""
-        total = np.zeros((self.n_draws, len(rows)))
-        for family in self.families:
+        total = np.zeros((len(self.matrices), len(rows)))
+        for family in self.families():
             location, spread = _predict(family, rows)
             residual = (rows[:, family.node] - location) ** 2 / (family.scale[:, None] * spread)
             d = family.degrees
             total += gammaln((d + 1) / 2) - gammaln(d / 2)
             total -= np.log(np.pi * family.scale[:, None] * spread) / 2
             total -= (d + 1) / 2 * np.log1p(residual)
-        return logsumexp(total, axis=0) - np.log(self.n_draws)
+        return logsumexp(total, axis=0) - np.log(len(self.matrices))
 
     def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Rows from the posterior predictive distribution, (n, p)."""
-        rows = np.zeros((n, len(self.families)))
-        chosen = rng.integers(self.n_draws, size=n)
-        for family in self.families:
+        rows = np.zeros((n, len(self.order)))
+        chosen = rng.integers(len(self.matrices), size=n)
+        for family in self.families():
             of_row = family._replace(
                 coefficients=family.coefficients[chosen],
                 factor=family.factor[chosen],
@@ -116,17 +125,87 @@ def posterior_network(
     adjacency: np.ndarray, scatter: np.ndarray, n: float, draws: np.ndarray, delta: float
 ) -> Network:
     """Posterior of the parameters of one task; ``draws`` of sigma_h are (N, p, p)."""
-    matrices = draws + scatter
-    families = []
-    for node in topological_order(adjacency):
-        parents = np.flatnonzero(adjacency[:, node])
-        factor = np.linalg.cholesky(matrices[:, parents[:, None], parents])
-        whitened = np.linalg.solve(factor, matrices[:, parents, node, None])
-        slopes = np.linalg.solve(factor.transpose(0, 2, 1), whitened)[..., 0]
-        scale = matrices[:, node, node] - (whitened[..., 0] ** 2).sum(axis=1)
-        degrees = delta + n + len(parents)
-        families.append(FamilyPosterior(node, parents, slopes, factor, scale, degrees))
-    return Network(tuple(families), len(draws))
+    adjacency = np.array(adjacency, dtype=np.bool_, order="C")
+    order = np.array(topological_order(adjacency))
+    return Network(adjacency, order, np.ascontiguousarray(draws + scatter), float(delta + n))
+
+
+@kernel(error_model="numpy")
+def _add_parameters(network, totals):
+    """Add up the posterior means under every draw."""
+    p = network.order.size
+    covariance = np.empty((p, p))
+    factor = np.empty((p, p))
+    slopes = np.empty(p)
+    column = np.empty(p)
+    for matrix in network.matrices:
+        covariance[:] = 0.0
+        for node in network.order:
+            parents = np.flatnonzero(network.adjacency[:, node])
+            q = parents.size
+            _factorise(matrix, parents, factor)
+            for a in range(q):
+                slopes[a] = matrix[parents[a], node]
+            _solve_forward(factor, slopes, q)
+            scale = matrix[node, node]
+            for a in range(q):
+                scale -= slopes[a] * slopes[a]
+            _solve_backward(factor, slopes, q)
+            excess = network.degrees + q - 2.0
+            variance = scale / excess if excess > 0.0 else np.inf
+            for j in range(p):
+                value = 0.0
+                for a in range(q):
+                    value += slopes[a] * covariance[parents[a], j]
+                column[j] = value
+            # tr(M_PP^-1 C_PP), a column at a time
+            explained, spread = 0.0, 0.0
+            for a in range(q):
+                explained += slopes[a] * column[parents[a]]
+            for j in range(p):
+                covariance[node, j] = covariance[j, node] = column[j]
+            for a in range(q):
+                for b in range(q):
+                    column[b] = covariance[parents[b], parents[a]]
+                _solve_forward(factor, column, q)
+                _solve_backward(factor, column, q)
+                spread += column[a]
+            total = explained + variance * (1.0 + spread)
+            covariance[node, node] = np.inf if np.isnan(total) else total
+            for a in range(q):
+                totals.coefficients[parents[a], node] += slopes[a]
+            totals.residual_variances[node] += variance
+        totals.covariance[:] += covariance
+
+
+@kernel(error_model="numpy")
+def _factorise(matrix, members, factor):
+    """Lower Cholesky factor of a principal submatrix."""
+    for i in range(members.size):
+        for j in range(i + 1):
+            value = matrix[members[i], members[j]]
+            for k in range(j):
+                value -= factor[i, k] * factor[j, k]
+            factor[i, j] = np.sqrt(value) if i == j else value / factor[j, j]
+
+
+@kernel(error_model="numpy")
+def _solve_forward(factor, vector, q):
+    for i in range(q):
+        value = vector[i]
+        for k in range(i):
+            value -= factor[i, k] * vector[k]
+        vector[i] = value / factor[i, i]
+
+
+@kernel(error_model="numpy")
+def _solve_backward(factor, vector, q):
+    for back in range(q):
+        i = q - 1 - back
+        value = vector[i]
+        for k in range(i + 1, q):
+            value -= factor[k, i] * vector[k]
+        vector[i] = value / factor[i, i]
 
 
 def _predict(family: FamilyPosterior, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -12,7 +12,7 @@ from mtgbn.compiled import kernel
 from mtgbn.errors import InputError
 from mtgbn.model.arguments import check_count, real_array, seed_sequence
 from mtgbn.search.found import Found
-from mtgbn.search.grow_shrink import FULL, Forest, Walk, enlarge, grow_shrink, new_walk, plant
+from mtgbn.search.grow_shrink import FULL, Walk, enlarge, grow_shrink, plant
 from mtgbn.search.knowledge import Constraints, check_constraints
 from mtgbn.search.local_scores import IMPROVEMENT, LocalScores, scores_workspace
 
@@ -60,15 +60,13 @@ def boss(
             order = _displace_third(best_order, rng)
         order = _obey(order, constraints.required)
         visits = rng.permutation(p)
-        while (status := _improve(scores, forest, order, visits, constraints, work)) != 0:
-            if status == 2:
-                forest = enlarge(forest, constraints)
-        found = _graph_of(scores, forest, order, constraints, work)
-        while found is None:
+        while not _improve(scores, forest, order, visits, constraints, work):
             forest = enlarge(forest, constraints)
-            found = _graph_of(scores, forest, order, constraints, work)
-        if best is None or found.score > best.score + IMPROVEMENT:
-            best, best_order = found, order
+        adjacency = np.zeros((p, p), dtype=np.bool_)
+        while (score := _read_graph(scores, forest, order, constraints, adjacency, work)) == FULL:
+            forest = enlarge(forest, constraints)
+        if best is None or score > best.score + IMPROVEMENT:
+            best, best_order = Found(adjacency, float(score)), order
     return best
 
 
@@ -84,6 +82,8 @@ def _displace_third(order: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 def _obey(order: np.ndarray, required: np.ndarray) -> np.ndarray:
     """The order with as little change as puts every required parent before its child."""
+    if not required.any():
+        return order
     obeyed = []
     left = list(order)
     while left:
@@ -93,27 +93,28 @@ def _obey(order: np.ndarray, required: np.ndarray) -> np.ndarray:
     return np.array(obeyed)
 
 
-def _graph_of(scores, forest: Forest, order, constraints, work) -> Found | None:
-    """The DAG of an order; None if the forest has no room."""
-    p = len(order)
-    adjacency = np.zeros((p, p), dtype=bool)
-    before = np.zeros(p, dtype=bool)
-    walk = new_walk(p)
+@kernel(error_model="numpy")
+def _read_graph(scores, forest, order, constraints, adjacency, work):
+    """Write the DAG of an order and return its score; `FULL` if the forest has no room."""
+    p = order.size
+    before = np.zeros(p, dtype=np.bool_)
+    walk = Walk(np.empty(p, dtype=np.int64), np.zeros(p, np.bool_), np.zeros(p, np.bool_))
     total = 0.0
     for node in order:
         score, place = grow_shrink(scores, forest, node, before, constraints, walk, work)
         if score == FULL:
-            return None
-        bits = np.unpackbits(forest.parents[place].view(np.uint8), bitorder="little")
-        adjacency[:, node] = bits[:p].astype(bool)
+            return FULL
+        for a in range(p):
+            bit = (forest.parents[place, a // 64] >> np.uint64(a % 64)) & np.uint64(1)
+            adjacency[a, node] = bit == 1
         total += score
         before[node] = True
-    return Found(adjacency, float(total))
+    return total
 
 
 @kernel(error_model="numpy")
 def _improve(scores, forest, order, visits, constraints, work):
-    """Visit every variable once. 0: nothing improved; 1: something did; 2: the forest is full."""
+    """Visit all variables until no move improves the order; False if the forest is full."""
     p = order.size
     walks = Walk(
         np.empty(p, dtype=np.int64), np.zeros((p, p), np.bool_), np.zeros((p, p), np.bool_)
@@ -122,76 +123,83 @@ def _improve(scores, forest, order, visits, constraints, work):
     trial = Walk(walks.parents, np.zeros(p, np.bool_), np.zeros(p, np.bool_))
     current = np.empty(p)
     if not _walk_all(scores, forest, order, constraints, walks, current, -1, work):
-        return 2
+        return False
     others = np.empty(p - 1, dtype=order.dtype)
     before = np.zeros(p, dtype=np.bool_)
     own = np.empty(p)
     without = np.empty(p)  # scores of the others, without and with the moved variable before them
     with_moved = np.empty(p)
-    improved = 0
-    for moved in visits:
-        now = 0
-        count = 0
-        first, last = 0, p - 1  # places between what must come before it and what must come after
-        for k in range(p):
-            if order[k] == moved:
-                now = k
-                continue
-            if constraints.required[order[k], moved]:
-                first = count + 1
-            if constraints.required[moved, order[k]] and last == p - 1:
-                last = count
-            others[count] = order[k]
-            count += 1
-        before[:] = False
-        for k in range(first):
-            before[others[k]] = True
-        for k in range(first, last + 1):
-            if k == first or own_walk.rejected[others[k - 1]]:
-                own[k], _ = grow_shrink(scores, forest, moved, before, constraints, own_walk, work)
-                if own[k] == FULL:
-                    return 2
-            else:
-                own[k] = own[k - 1]
-            if k == last:
-                break
-            other = others[k]
-            without[k] = with_moved[k] = current[other]
-            if k < now and walks.rejected[other, moved]:
-                before[moved] = True
-                with_moved[k], _ = grow_shrink(
-                    scores, forest, other, before, constraints, trial, work
-                )
-                before[moved] = False
-            elif k >= now and walks.accepted[other, moved]:
-                without[k], _ = grow_shrink(scores, forest, other, before, constraints, trial, work)
-            if without[k] == FULL or with_moved[k] == FULL:
-                return 2
-            before[other] = True
-        # At place k: own[k], those up to k without the moved variable, those from k on with it.
-        others_now = 0.0
-        for k in range(first, last):
-            others_now += with_moved[k]
-        best, place = -np.inf, now
-        at_present = 0.0
-        for k in range(first, last + 1):
-            if k > first:
-                others_now += without[k - 1] - with_moved[k - 1]
-            value = own[k] + others_now
-            if k == now:
-                at_present = value
-            if value > best:
-                best, place = value, k
-        if best > at_present + IMPROVEMENT:
-            improved = 1
-            for k in range(place):
-                order[k] = others[k]
-            order[place] = moved
-            for k in range(place, p - 1):
-                order[k + 1] = others[k]
-            if not _walk_all(scores, forest, order, constraints, walks, current, moved, work):
-                return 2
-    return improved
+    improved = True
+    while improved:
+        improved = False
+        for moved in visits:
+            now = 0
+            count = 0
+            # Places between what must come before the moved variable and what must come after it.
+            first, last = 0, p - 1
+            for k in range(p):
+                if order[k] == moved:
+                    now = k
+                    continue
+                if constraints.required[order[k], moved]:
+                    first = count + 1
+                if constraints.required[moved, order[k]] and last == p - 1:
+                    last = count
+                others[count] = order[k]
+                count += 1
+            before[:] = False
+            for k in range(first):
+                before[others[k]] = True
+            for k in range(first, last + 1):
+                if k == first or own_walk.rejected[others[k - 1]]:
+                    own[k], _ = grow_shrink(
+                        scores, forest, moved, before, constraints, own_walk, work
+                    )
+                    if own[k] == FULL:
+                        return False
+                else:
+                    own[k] = own[k - 1]
+                if k == last:
+                    break
+                other = others[k]
+                without[k] = with_moved[k] = current[other]
+                if k < now and walks.rejected[other, moved]:
+                    before[moved] = True
+                    with_moved[k], _ = grow_shrink(
+                        scores, forest, other, before, constraints, trial, work
+                    )
+                    before[moved] = False
+                elif k >= now and walks.accepted[other, moved]:
+                    without[k], _ = grow_shrink(
+                        scores, forest, other, before, constraints, trial, work
+                    )
+                if without[k] == FULL or with_moved[k] == FULL:
+                    return False
+                before[other] = True
+            # At place k: own[k], those up to k without the moved variable, those from k on with it.
+            others_now = 0.0
+            for k in range(first, last):
+                others_now += with_moved[k]
+            best, place = -np.inf, now
+            at_present = 0.0
+            for k in range(first, last + 1):
+                if k > first:
+                    others_now += without[k - 1] - with_moved[k - 1]
+                value = own[k] + others_now
+                if k == now:
+                    at_present = value
+                if value > best:
+                    best, place = value, k
+            if best > at_present + IMPROVEMENT:
+                improved = True
+                for k in range(place):
+                    order[k] = others[k]
+                order[place] = moved
+                for k in range(place, p - 1):
+                    order[k + 1] = others[k]
+                if not _walk_all(scores, forest, order, constraints, walks, current, moved, work):
+                    return False
+    return True
 
 
 @kernel(error_model="numpy")
