@@ -1,0 +1,130 @@
+"""The baselines: every task alone (SIG), all tasks as one (AVG)."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from mtgbn.learn import em
+from mtgbn.learn.edge_prior import EdgePrior, edge_prior_of
+from mtgbn.learn.estimator import Estimator, entropy_of
+from mtgbn.learn.parameters import Network, posterior_network
+from mtgbn.model.arguments import seed_sequence
+from mtgbn.search import Knowledge
+from mtgbn.tasks import Tasks
+
+__all__ = ["AVG", "SIG"]
+
+
+class _Baseline(Estimator):
+    """A single-task method with the search, the edge prior and the candidates of `MTGBN`."""
+
+    def __init__(
+        self,
+        *,
+        edge_prior: float | tuple[float, float] | None = None,
+        search: Literal["boss", "mmhc"] = "boss",
+        n_restarts: int | None = None,
+        tabu: int | None = None,
+        candidates: Literal["all", "mmpc", "pooled"] | None = None,
+        knowledge: Knowledge | Mapping[str, Any] | None = None,
+        n_jobs: int | None = None,
+        random_state: int | np.random.SeedSequence | np.random.Generator | None = None,
+    ) -> None:
+        self.edge_prior = edge_prior
+        self.search = search
+        self.n_restarts = n_restarts
+        self.tabu = tabu
+        self.candidates = candidates
+        self.knowledge = knowledge
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def _learn(self, tasks: Tasks, report) -> tuple[np.ndarray, EdgePrior]:
+        """Graphs of the tasks, each searched alone."""
+        edge_prior = edge_prior_of(self.edge_prior, tasks.n_variables)
+        ordered, task_places, variable_places = self._canonical(tasks)
+        problem = em.Problem(
+            ordered,
+            self._constraints(ordered),
+            em.vague_nu0(tasks.n_variables),
+            edge_prior,
+            "uniform",
+            self._search_settings(),
+            1,
+            0.0,
+            1,
+            seed_sequence(self.random_state),
+        )
+        self.random_state_ = entropy_of(problem.seeds)
+        learned = em.learn_alone(problem, self.n_jobs, report)
+        square = np.ix_(variable_places, variable_places)
+        return np.array([learned[t][square] for t in task_places]), edge_prior
+
+
+class SIG(_Baseline):
+    """Every task alone: the baseline that borrows nothing.
+
+    The prior matrix is diagonal, half the task's own variances, with delta = 3. Search, edge prior and
+    candidates are those of `MTGBN`; of an edge prior (r, s) only r counts.
+
+    Parameters
+    ----------
+    edge_prior, search, n_restarts, tabu, candidates, knowledge, n_jobs, random_state
+        As for `MTGBN`.
+
+    Attributes
+    ----------
+    graphs_, cpdags_, covariances_, coefficients_, residual_variances_, edge_prior_, task_names_, \
+    variables_
+        As for `MTGBN`.
+    """
+
+    def fit(self, tasks, y: None = None, *, progress: Callable | None = None) -> Self:
+        """Learn the graph of every task from its own data; arguments as for `MTGBN.fit`."""
+        tasks = Tasks.from_any(tasks)
+        report = (lambda what, done, total: None) if progress is None else progress
+        self._store(tasks, *self._learn(tasks, report))
+        self._store_parameters()
+        return self
+
+    def _network(self, t: int) -> Network:
+        scatter, n = self._tasks.scatters[t], self._tasks.ns[t]
+        return _alone(self.graphs_[t], scatter, n)
+
+
+class AVG(_Baseline):
+    """All tasks as one: the baseline in which nothing differs.
+
+    One graph and one set of parameters, from the sum of all scatters; otherwise as `SIG`.
+
+    Parameters
+    ----------
+    edge_prior, search, n_restarts, tabu, candidates, knowledge, n_jobs, random_state
+        As for `MTGBN`.
+
+    Attributes
+    ----------
+    graphs_, cpdags_, covariances_, coefficients_, residual_variances_, edge_prior_, task_names_, \
+    variables_
+        As for `MTGBN`; the same for all tasks.
+    """
+
+    def fit(self, tasks, y: None = None, *, progress: Callable | None = None) -> Self:
+        """Learn one graph from all data; arguments as for `MTGBN.fit`."""
+        tasks = Tasks.from_any(tasks)
+        report = (lambda what, done, total: None) if progress is None else progress
+        scatter, n = tasks.pooled_scatter()
+        pooled = Tasks([scatter], [n], tasks.variables)
+        (graph,), edge_prior = self._learn(pooled, report)
+        self._store(tasks, np.array([graph] * len(tasks)), edge_prior)
+        self._store_parameters()
+        return self
+
+    def _network(self, t: int) -> Network:
+        return _alone(self.graphs_[t], *self._tasks.pooled_scatter())
+
+
+def _alone(graph: np.ndarray, scatter: np.ndarray, n: float) -> Network:
+    delta = em.vague_nu0(len(graph)) - len(graph) + 1
+    return posterior_network(graph, scatter, n, em.vague_sigma_h(scatter, n)[None], delta)

@@ -1,0 +1,197 @@
+"""What all estimators have in common: parameters as scikit-learn wants them, the search, predictions."""
+
+import inspect
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+
+from mtgbn.errors import InputError, NotFittedError
+from mtgbn.graphs import cpdag
+from mtgbn.learn.canonical import canonical_order
+from mtgbn.learn.edge_prior import EdgePrior
+from mtgbn.learn.parameters import Network
+from mtgbn.model.arguments import check_count, seed_sequence
+from mtgbn.search import Constraints, Knowledge, SearchSettings, find_candidates, restrict
+from mtgbn.tasks import Tasks
+from mtgbn.tasks.names import name_position
+
+__all__ = ["Estimator", "entropy_of", "entropy_text", "seeds_of"]
+
+
+class Estimator:
+    """What all three have in common: parameters as scikit-learn wants them, predictions, the search."""
+
+    graphs_: np.ndarray
+
+    @classmethod
+    def _parameter_names(cls) -> list[str]:
+        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters by name, as scikit-learn's tools expect."""
+        return {name: getattr(self, name) for name in self._parameter_names()}
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name."""
+        known = self._parameter_names()
+        for name, value in params.items():
+            if name not in known:
+                raise InputError(
+                    f"{type(self).__name__} has no parameter {name!r}; it has {', '.join(known)}"
+                )
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        defaults = inspect.signature(type(self).__init__).parameters
+        changed = [
+            f"{name}={value!r}"
+            for name, value in self.get_params().items()
+            if repr(value) != repr(defaults[name].default)
+        ]
+        return f"{type(self).__name__}({', '.join(changed)})"
+
+    def predict_log_density(self, task: str | int, X) -> np.ndarray:
+        """Log posterior predictive density of rows, under the network of one task.
+
+        Parameters
+        ----------
+        task : str or int
+            Name or position of the task.
+        X : array (rows, p) or DataFrame
+            In the units of the data that the estimator was fitted to; a DataFrame is matched by name.
+
+        Returns
+        -------
+        array (rows,)
+        """
+        t = self._position(task)
+        rows = self._rows(X)
+        centre, scale = self._tasks.centres[t], self._tasks.scales[t]
+        return self._network(t).log_density((rows - centre) / scale) - np.log(scale).sum()
+
+    def sample(
+        self,
+        task: str | int,
+        n: int,
+        random_state: int | np.random.SeedSequence | np.random.Generator | None = None,
+    ) -> np.ndarray:
+        """Draw rows from the posterior predictive distribution of one task, (n, p).
+
+        Parameters
+        ----------
+        task : str or int
+            Name or position of the task.
+        n : int
+        random_state : int, numpy.random.SeedSequence or numpy.random.Generator, optional
+        """
+        t = self._position(task)
+        check_count("n", n, 1)
+        rng = np.random.default_rng(seed_sequence(random_state))
+        return self._tasks.centres[t] + self._tasks.scales[t] * self._network(t).sample(n, rng)
+
+    def _network(self, t: int) -> Network:
+        raise NotImplementedError
+
+    def _position(self, task: str | int) -> int:
+        if not hasattr(self, "graphs_"):
+            raise NotFittedError(f"this {type(self).__name__} is not fitted; call fit(tasks) first")
+        if isinstance(task, str):
+            return name_position(task, self._tasks.names, "task")
+        check_count("task", task, 0)
+        if task >= len(self._tasks):
+            raise InputError(f"there are {len(self._tasks)} tasks; task {task} is not one of them")
+        return int(task)
+
+    def _rows(self, X) -> np.ndarray:
+        variables = self.variables_
+        if hasattr(X, "columns"):
+            missing = [name for name in variables if name not in list(X.columns)]
+            if missing:
+                raise InputError(f"X has no column {missing[0]!r}")
+            X = X[list(variables)].to_numpy()
+        try:
+            rows = np.asarray(X, dtype=float)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"X must be an array of numbers ({error})") from None
+        if rows.ndim != 2 or rows.shape[1] != len(variables):
+            raise InputError(f"X must have shape (rows, {len(variables)}); got {rows.shape}")
+        if not np.isfinite(rows).all():
+            i, j = np.argwhere(~np.isfinite(rows))[0]
+            raise InputError(f"X has the value {rows[i, j]} in row {i}, variable {variables[j]!r}")
+        return rows
+
+    def _search_settings(self) -> SearchSettings:
+        is_boss = self.search == "boss"
+        settings = SearchSettings(
+            self.search,
+            (10 if is_boss else 0) if self.n_restarts is None else self.n_restarts,
+            (10 if is_boss else 0) if self.tabu is None else self.tabu,
+        )
+        settings.check()
+        return settings
+
+    def _constraints(self, tasks: Tasks) -> tuple[Constraints, ...]:
+        knowledge = self.knowledge
+        if knowledge is None:
+            knowledge = Knowledge()
+        elif isinstance(knowledge, Mapping):
+            knowledge = Knowledge.from_dict(knowledge)
+        elif not isinstance(knowledge, Knowledge):
+            raise InputError(
+                f"knowledge must be a mtgbn.search.Knowledge or a dict; got {knowledge!r}"
+            )
+        constraints = knowledge.resolve(tasks.variables)
+        method = self.candidates
+        if method is None:
+            method = "all" if self.search == "boss" else "mmpc"
+        if method not in ("all", "mmpc", "pooled"):
+            raise InputError(f"candidates must be 'all', 'mmpc' or 'pooled'; got {method!r}")
+        candidates = find_candidates(tasks.scatters, tasks.ns, method)
+        return tuple(restrict(constraints, each) for each in candidates)
+
+    @staticmethod
+    def _canonical(tasks: Tasks) -> tuple[Tasks, list[int], list[int]]:
+        """The tasks in canonical order, and where in it the user's tasks and variables are."""
+        task_order, variable_order = canonical_order(tasks)
+        ordered = tasks[task_order].select_variables([tasks.variables[j] for j in variable_order])
+        return ordered, np.argsort(task_order).tolist(), np.argsort(variable_order).tolist()
+
+    def _store(self, tasks: Tasks, graphs: np.ndarray, edge_prior: EdgePrior) -> None:
+        self._tasks = tasks
+        self.task_names_ = tasks.names
+        self.variables_ = tasks.variables
+        self.n_features_in_ = tasks.n_variables
+        self.edge_prior_ = edge_prior
+        self.graphs_ = graphs
+        self.cpdags_ = np.array([cpdag(graph) for graph in graphs])
+
+    def _store_parameters(self) -> None:
+        parameters = [self._network(t).parameters() for t in range(len(self._tasks))]
+        self.covariances_, self.coefficients_, self.residual_variances_ = map(
+            np.array, zip(*parameters, strict=True)
+        )
+
+
+def entropy_of(seeds: np.random.SeedSequence) -> int | str:
+    """What to give as random_state for the same result: a whole number unless seeds were spawned."""
+    is_plain = np.ndim(seeds.entropy) == 0 and not seeds.spawn_key
+    return int(seeds.entropy) if is_plain else entropy_text(seeds)
+
+
+def entropy_text(seeds: np.random.SeedSequence) -> str:
+    """The seeds as text: whole numbers of any size, which JSON readers may not hold."""
+    entropy = seeds.entropy
+    numbers = [entropy] if np.ndim(entropy) == 0 else list(entropy)
+    return " ".join(map(str, numbers)) + "; " + " ".join(map(str, seeds.spawn_key))
+
+
+def seeds_of(text: str) -> np.random.SeedSequence:
+    """The seeds that `entropy_text` wrote down."""
+    entropy, key = text.split(";")
+    numbers = [int(number) for number in entropy.split()]
+    return np.random.SeedSequence(
+        numbers[0] if len(numbers) == 1 else numbers,
+        spawn_key=tuple(int(number) for number in key.split()),
+    )
