@@ -363,13 +363,15 @@ STILL = iteration(0.0, 0.0, 0)
         (
             [iteration(0.1, 0.1), iteration(0.05, 0.2)],
             20,
-            "in two iterations the gain in Q, at most 0.1, was within its Monte Carlo error, 0.1",
+            "in two iterations the gain in Q, at most 0.1, was within 2 Monte Carlo standard "
+            "errors of 0.1",
             True,
         ),
         (
             [STILL, iteration(0.1, 0.2)],
             20,
-            "in two iterations the gain in Q, at most 0.1, was within its Monte Carlo error, 0.2",
+            "in two iterations the gain in Q, at most 0.1, was within 2 Monte Carlo standard "
+            "errors of 0.2",
             True,
         ),
         ([iteration(0.3, 0.1)], 20, "", False),

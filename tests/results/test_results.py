@@ -78,7 +78,11 @@ def test_the_edge_table_lists_every_edge(fitted, tmp_path):
         i, j = (estimator.variables_.index(row[end]) for end in ("source", "target"))
         assert estimator.graphs_[t, i, j]
         assert float(row["coefficient"]) == estimator.coefficients_[t, i, j]
-        assert (row["direction"] == "reversible") == estimator.cpdags_[t, j, i]
+        reversible = estimator.cpdags_[t, j, i]
+        known = (row["source"], row["target"]) == ("x1", "x0")  # the other way is forbidden
+        assert row["direction"] == (
+            "compelled" if not reversible else "known" if known else "reversible"
+        )
         joined = estimator.graphs_[:, i, j] | estimator.graphs_[:, j, i]
         assert int(row["tasks_with_edge"]) == joined.sum()
 

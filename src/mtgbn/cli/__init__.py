@@ -22,7 +22,9 @@ def cli() -> None:
     "--variables", "n_variables", default=10, show_default=True, type=click.IntRange(2, 100)
 )
 @click.option("--rows", "n_rows", default=80, show_default=True, type=click.IntRange(2, 1_000_000))
-@click.option("--seed", default=1, show_default=True, type=click.IntRange(0), help="Decides all.")
+@click.option(
+    "--seed", default=1, show_default=True, type=click.IntRange(0), help="Same seed, same result."
+)
 def demo(n_tasks: int, n_variables: int, n_rows: int, seed: int) -> None:
     """Simulate related tasks, learn their networks in three ways, and compare with the truth."""
     from mtgbn.cli.demo import run_demo
@@ -44,7 +46,7 @@ def _reading_options(command):
         click.option(
             "--task-column", help="Column of a long table that names the task. [default: task]"
         ),
-        click.option("--pattern", help="Files to read, such as 'sub-*/*_timeseries.tsv'."),
+        click.option("--pattern", help="Files to read, such as 'sub-*/func/*_timeseries.tsv'."),
     ):
         command = option(command)
     return command
@@ -102,13 +104,22 @@ def describe(data: str, **reading) -> None:
     type=click.Choice(["uniform", "restricted", "scale_free", "decomposable"]),
     default="uniform",
     show_default=True,
+    help="Of a graph given sigma_h; docs/model.md, section 3.",
 )
-@click.option("--search", type=click.Choice(["boss", "mmhc"]), default="boss", show_default=True)
-@click.option("--restarts", type=click.IntRange(0), help="[default: 10 for boss, 0 for mmhc]")
+@click.option(
+    "--search",
+    type=click.Choice(["boss", "mmhc"]),
+    default="boss",
+    show_default=True,
+    help="Best order score search, or the paper's hill climbing.",
+)
+@click.option(
+    "--restarts", type=click.IntRange(0), help="Of the search. [default: 10 for boss, 0 for mmhc]"
+)
 @click.option(
     "--tabu",
     type=click.IntRange(0),
-    help="Length of the tabu list. [default: 10 for boss, 0 for mmhc]",
+    help="Moves to go on over a local optimum. [default: 10 for boss, 0 for mmhc]",
 )
 @click.option(
     "--candidates",
@@ -122,10 +133,15 @@ def describe(data: str, **reading) -> None:
 )
 @click.option("--draws", default=30, show_default=True, help="Draws of sigma_h per E-step.")
 @click.option(
-    "--tol", default=0.1, show_default=True, help="Monte Carlo error to stop at, per task."
+    "--tol",
+    default=0.1,
+    show_default=True,
+    help="Monte Carlo error of Q, per task, at which EM may stop.",
 )
 @click.option("--max-iter", default=50, show_default=True, help="Most EM iterations.")
-@click.option("--seed", default=1, show_default=True, type=click.IntRange(0), help="Decides all.")
+@click.option(
+    "--seed", default=1, show_default=True, type=click.IntRange(0), help="Same seed, same result."
+)
 @click.option(
     "--jobs", default=-1, show_default=True, help="Tasks searched at once; -1: all cores."
 )
@@ -205,7 +221,13 @@ def fit(context: click.Context, data: str, out: str, method: str, **options) -> 
 
 @cli.command()
 @click.argument("folder", type=click.Path(exists=True, file_okay=False))
-@click.option("--edges", default=20, show_default=True, help="How many of the most common edges.")
+@click.option(
+    "--edges",
+    default=20,
+    show_default=True,
+    type=click.IntRange(1),
+    help="How many of the most common edges.",
+)
 def show(folder: str, edges: int) -> None:
     """Print a summary of the result in FOLDER."""
     from mtgbn.cli.fit import run_show

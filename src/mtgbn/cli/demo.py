@@ -26,7 +26,7 @@ def run_demo(n_tasks: int, n_variables: int, n_rows: int, seed: int) -> None:
     )
     table = Table(title="Wrong edges per task, directions left aside", title_justify="left")
     for heading in ("method", "", "missing", "too many", "seconds"):
-        table.add_column(heading, justify="right" if heading in ("missing", "too many") else "left")
+        table.add_column(heading, justify="left" if heading in ("method", "") else "right")
     for kind, words in _METHODS:
         start = time.perf_counter()
         with Progress(console=console, transient=True) as progress:
@@ -59,7 +59,7 @@ def run_demo(n_tasks: int, n_variables: int, n_rows: int, seed: int) -> None:
 
 def _edges(learner: MTGBN, simulation: Simulation) -> Table:
     """The pairs that most tasks join, with how many truly do."""
-    table = Table(title="Edges that most tasks have", title_justify="left")
+    table = Table(title="Most common edges", title_justify="left")
     for heading in ("pair", "tasks, learned", "truth", "mean coefficient"):
         table.add_column(heading, justify="left" if heading == "pair" else "right")
     joined, true = (

@@ -2,14 +2,13 @@
 
 import warnings
 
-import numpy as np
 from rich.console import Console
 from rich.markup import escape as escape_markup
 from rich.table import Table
 
 from mtgbn.errors import CollinearityWarning
 from mtgbn.tasks import Tasks
-from mtgbn.tasks.names import listed
+from mtgbn.tasks.notes import notes_on
 
 
 def run_describe(data: str, options: dict) -> None:
@@ -29,7 +28,7 @@ def run_describe(data: str, options: dict) -> None:
     console.print(table)
     for warning in caught:
         console.print(f"Warning: {escape(str(warning.message))}")
-    for note in _notes(tasks):
+    for note in notes_on(tasks):
         console.print(f"Note: {escape(note)}")
 
 
@@ -37,31 +36,3 @@ def escape(text: str) -> str:
     """Show names as they are: no markup, no terminal codes."""
     printable = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
     return escape_markup(printable)
-
-
-def _notes(tasks: Tasks) -> list[str]:
-    """What is allowed, but perhaps not meant."""
-    notes = []
-    few = [name for name, n in zip(tasks.names, tasks.ns, strict=True) if n < tasks.n_variables]
-    if few:
-        notes.append(
-            f"{len(few)} of {len(tasks)} tasks have fewer degrees of freedom than variables: "
-            f"{listed(few)}"
-        )
-    same = {}
-    for name, scatter in zip(tasks.names, tasks.scatters, strict=True):
-        same.setdefault(scatter.tobytes(), []).append(name)
-    notes += [f"{listed(names)} hold the same data" for names in same.values() if len(names) > 1]
-    # A column that counts 0, 1, 2, ... has this sum of squares, whatever its start.
-    rows = tasks.n_rows.astype(float)
-    counting = rows * (rows**2 - 1) / 12
-    diagonals = np.einsum("tii->ti", tasks.scatters)
-    for j in np.flatnonzero(np.all(np.isclose(diagonals, counting[:, None], rtol=1e-9), axis=0)):
-        notes.append(f"{tasks.variables[j]!r} seems to count the rows; is it a variable?")
-    total, p = tasks.ns.sum(), tasks.n_variables
-    if total <= 2 * p:
-        notes.append(
-            f"the tasks have {total:g} degrees of freedom together; more than {2 * p}, twice the number "
-            "of variables, are needed to be sure of a shared sigma_h"
-        )
-    return notes

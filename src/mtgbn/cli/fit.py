@@ -1,6 +1,7 @@
 """`mtgbn fit` and `mtgbn show`: from data to a folder of results, and a look at it."""
 
 import contextlib
+import importlib.util
 import shutil
 import time
 import warnings
@@ -19,6 +20,7 @@ from mtgbn.results import load_result, save_result, summarise
 from mtgbn.results.folder import RESULT_FILE
 from mtgbn.search import Knowledge
 from mtgbn.tasks import Tasks
+from mtgbn.tasks.notes import notes_on
 
 __all__ = ["NOT_CONVERGED", "run_fit", "run_show"]
 
@@ -26,6 +28,7 @@ __all__ = ["NOT_CONVERGED", "run_fit", "run_show"]
 NOT_CONVERGED = 3
 
 _CHECKPOINT = "checkpoint.npz"
+_METHODS = {"mtgbn": MTGBN, "sig": SIG, "avg": AVG}
 
 
 def run_fit(
@@ -44,35 +47,54 @@ def run_fit(
     """Fit, write, say what was found; returns the exit code."""
     console = Console(stderr=True, quiet=quiet, emoji=False)
     folder = Path(out)
-    if _already_done(folder, resume, overwrite):
-        console.print(f"{escape(out)} holds a finished result; nothing to resume.")
-        return 0
+    _check_folder(data, folder, resume, overwrite)
+    if "graphml" in writing["graph_formats"] and importlib.util.find_spec("networkx") is None:
+        raise InputError("--graphs graphml needs networkx: pip install 'mtgbn[graphs]'")
     tasks = Tasks.from_any(data, **reading)
-    console.print(escape(f"Read {tasks!r} from {data}."), soft_wrap=True)
+    console.print(escape(f"Read {len(tasks)} tasks from {data}: {tasks!r}"), soft_wrap=True)
+    for note in notes_on(tasks):
+        console.print(escape(f"Note: {note}."), soft_wrap=True)
     if knowledge is not None:
         settings["knowledge"] = Knowledge.from_file(knowledge)
+    estimator = _METHODS[method](**settings)
+    if resume and (code := _finished(folder, estimator, tasks)) is not None:
+        console.print(f"{escape(out)} holds this very result, finished; nothing to resume.")
+        return code
+    is_new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
-    estimator = {"mtgbn": MTGBN, "sig": SIG, "avg": AVG}[method](**settings)
-    checkpoint = folder / _CHECKPOINT
     start = time.monotonic()
-    with _cluster(scheduler), warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # they are in the result
-        with _Watch(console, estimator) as watch:
-            if method == "mtgbn":
-                estimator.fit(
-                    tasks, callback=watch.iterated, progress=watch.moved, checkpoint=checkpoint
-                )
-            else:
-                estimator.fit(tasks, progress=watch.moved)
+    try:
+        _fit(estimator, tasks, folder, scheduler, console)
+    except InputError:
+        if is_new:  # nothing was computed
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+        raise
     save_result(estimator, folder, **writing)
-    checkpoint.unlink(missing_ok=True)
+    converged = getattr(estimator, "converged_", True)
+    if converged:  # otherwise a larger --max-iter can go on from it
+        (folder / _CHECKPOINT).unlink(missing_ok=True)
     for line in summarise(estimator).lines:
         console.print(escape(line), soft_wrap=True)
     seconds = time.monotonic() - start
-    console.print(
-        escape(f"Wrote {folder / RESULT_FILE} after {seconds:.1f} s; see: mtgbn show {out}")
-    )
-    return 0 if getattr(estimator, "converged_", True) else NOT_CONVERGED
+    done = f"Wrote {folder / RESULT_FILE} after {seconds:.1f} s; see: mtgbn show {out}"
+    console.print(escape(done), soft_wrap=True)
+    return 0 if converged else NOT_CONVERGED
+
+
+def _fit(estimator, tasks: Tasks, folder: Path, scheduler: str | None, console: Console) -> None:
+    with _cluster(scheduler), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # they are in the result
+        with _Watch(console) as watch:
+            if isinstance(estimator, MTGBN):
+                estimator.fit(
+                    tasks,
+                    callback=watch.iterated,
+                    progress=watch.moved,
+                    checkpoint=folder / _CHECKPOINT,
+                )
+            else:
+                estimator.fit(tasks, progress=watch.moved)
 
 
 def run_show(folder: str, most_edges: int) -> None:
@@ -97,30 +119,56 @@ def run_show(folder: str, most_edges: int) -> None:
     )
 
 
-def _already_done(folder: Path, resume: bool, overwrite: bool) -> bool:
-    """Whether there is nothing to do; refuses to overwrite or to mix."""
+def _check_folder(data: str, folder: Path, resume: bool, overwrite: bool) -> None:
+    """Refuse to overwrite or to mix."""
     if resume and overwrite:
         raise click.UsageError("--resume and --overwrite exclude each other")
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{str(folder)!r} is a file; give a folder for the results")
+    if folder.resolve() == Path(data).resolve():
+        raise InputError("OUT must be another folder than DATA")
     if overwrite:
         for name in (RESULT_FILE, _CHECKPOINT):  # the result first: half a result is none
             (folder / name).unlink(missing_ok=True)
         for name in ("graphml", "dot"):
             shutil.rmtree(folder / name, ignore_errors=True)
+    if resume or not folder.exists():
+        return
     if (folder / RESULT_FILE).exists():
-        if resume:
-            load_result(folder)  # raises if it is damaged
-            return True
         raise InputError(
             f"{str(folder)!r} holds a result already; use --overwrite or another folder"
         )
-    if (folder / _CHECKPOINT).exists() and not resume:
+    if (folder / _CHECKPOINT).exists():
         raise InputError(
             f"{str(folder)!r} holds an interrupted fit; go on with --resume, or start anew with "
             "--overwrite"
         )
-    return False
+    if any(folder.iterdir()) and not overwrite:
+        raise InputError(
+            f"{str(folder)!r} holds other files; give a new or empty folder, or use --overwrite, which "
+            "replaces the files of a result and leaves all others"
+        )
+
+
+def _finished(folder: Path, estimator, tasks: Tasks) -> int | None:
+    """Exit code of the result in a folder, if it is what was asked for; None if there is more to do."""
+    if not (folder / RESULT_FILE).exists():
+        return None
+    found = load_result(folder)  # raises if it is damaged
+    converged = getattr(found, "converged_", True)
+    then, now = found.get_params(), estimator.get_params()
+    may_differ = {"n_jobs"} if converged else {"n_jobs", "max_iter"}
+    same = type(found) is type(estimator) and found._tasks == tasks
+    for name in sorted(set(now) - may_differ) if same else ():
+        same = same and repr(then[name]) == repr(now[name])
+    if not same:
+        raise InputError(
+            f"{str(folder)!r} holds a finished result of other data or settings; use --overwrite or "
+            "another folder"
+        )
+    if not converged and now["max_iter"] > found.n_iter_:
+        return None
+    return 0 if converged else NOT_CONVERGED
 
 
 @contextlib.contextmanager
@@ -146,7 +194,7 @@ def _cluster(address: str | None):
 class _Watch:
     """What a person sees while waiting: the iteration, the change in Q, the step, the time left."""
 
-    def __init__(self, console: Console, estimator: Any) -> None:
+    def __init__(self, console: Console) -> None:
         self._progress = Progress(
             TextColumn("{task.fields[text]}"),
             BarColumn(bar_width=20),
@@ -155,10 +203,8 @@ class _Watch:
             transient=True,
             disable=console.quiet or not console.is_terminal,
         )
-        self._bar = self._progress.add_task("", total=None, text="EM starts", step="")
-        self._max_iter = getattr(estimator, "max_iter", 1)
-        self._moments = [time.monotonic()]
-        self._n_changed: list[int] = []
+        self._bar = self._progress.add_task("", total=None, text="Starting", step="")
+        self._moment = time.monotonic()
 
     def __enter__(self):
         self._progress.start()
@@ -172,25 +218,13 @@ class _Watch:
         self._progress.update(self._bar, completed=done, total=total, step=what)
 
     def iterated(self, state: State) -> None:
-        """Show what the last iteration did."""
+        """Show what the last iteration did, and how long the two would take that must follow it."""
         last = state.history[-1]
-        self._moments.append(time.monotonic())
-        self._n_changed.append(last.n_changed)
+        now = time.monotonic()
+        seconds, self._moment = 2 * (now - self._moment), now
+        left = f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
         text = (
             f"EM iteration {len(state.history)}, Q +{last.gain:.2f}, {last.n_changed} graphs changed, "
-            f"{self._time_left()} left"
+            f"{left} left or more"
         )
         self._progress.update(self._bar, text=text)
-
-    def _time_left(self) -> str:
-        """A guess: the number of changing graphs falls by its average factor, then two idle rounds."""
-        last = self._n_changed[-1]
-        done = len(self._n_changed)
-        shrinkage = min(max((last / max(self._n_changed[0], 1)) ** (1 / done), 0.1), 0.8)
-        rounds, changing = 2, float(last)
-        while changing >= 1 and rounds + done < self._max_iter:
-            changing *= shrinkage
-            rounds += 1
-        durations = [b - a for a, b in zip(self._moments, self._moments[1:], strict=False)]
-        seconds = rounds * durations[-1]
-        return f"about {seconds:.0f} s" if seconds < 90 else f"about {seconds / 60:.0f} min"

@@ -12,16 +12,18 @@ __all__ = ["canonical_order"]
 
 
 def canonical_order(tasks: Tasks) -> tuple[list[int], list[int]]:
-    """Positions of the tasks and of the variables in canonical order."""
+    """Positions of the tasks and of the variables in canonical order; ties are broken by name."""
     scales = np.sqrt(np.einsum("tii->ti", tasks.scatters))
     squares = np.square(tasks.scatters / (scales[:, :, None] * scales[:, None]))
     by_variable = _sums(squares.transpose(1, 0, 2).reshape(tasks.n_variables, -1))
     by_task = _sums(squares.reshape(len(tasks), -1))
-    sizes = _sums(np.log(scales))
-    task_order = np.lexsort((sizes, by_task, tasks.ns))
-    return task_order.tolist(), np.argsort(by_variable, kind="stable").tolist()
+    sizes = np.log(scales)
+    task_order = np.lexsort((tasks.names, _sums(sizes), by_task, tasks.ns))
+    variable_order = np.lexsort((tasks.variables, _sums(sizes.T), by_variable))
+    return task_order.tolist(), variable_order.tolist()
 
 
 def _sums(values: np.ndarray) -> np.ndarray:
-    """Sums over rows that do not depend on the order of their elements, down to the last bit."""
-    return np.sort(np.ascontiguousarray(values), axis=1).sum(axis=1)
+    """Sums over rows, whatever the order of their elements, rounded so that ties are ties."""
+    sums = np.sort(np.ascontiguousarray(values), axis=1).sum(axis=1)
+    return np.array([float(f"{total:.10g}") for total in sums])

@@ -23,7 +23,6 @@ from mtgbn.search import (
     score_differences,
     search_graph,
 )
-from mtgbn.search.local_scores import IMPROVEMENT
 from mtgbn.search.triangulated import TriangulatedPrior, climb_triangulated
 from mtgbn.tasks import Tasks
 
@@ -39,6 +38,9 @@ _LAST_DRAWS = 100
 
 # Most restarts of a search in an M-step, which starts at a graph that was searched for already.
 _RESTARTS = 2
+
+# A find that raises Q by less changes nothing but rounding.
+_SMALLEST_GAIN = 1e-9
 
 # A gain below this many Monte Carlo standard errors is no gain.
 _CERTAINTY = 2.0
@@ -302,7 +304,7 @@ def _take_best(
     values = {t: value(t) for t in different}
     changed = []
     for task in sorted(different, key=lambda t: -values[t]):
-        if value(task) > IMPROVEMENT:
+        if value(task) > _SMALLEST_GAIN:
             counts += _joined(finds[task].adjacency).astype(np.int64) - _joined(adjacencies[task])
             adjacencies[task] = finds[task].adjacency
             changed.append(task)
@@ -342,8 +344,14 @@ def _decide(problem: Problem, history: tuple[Iteration, ...]) -> tuple[int, str,
         if last.n_changed == history[-2].n_changed == 0:
             return n_draws, "no graph changed in two iterations", True
         gain, error = max((each.gain, each.gain_error) for each in history[-2:])
-        reason = f"in two iterations the gain in Q, at most {gain:.2g}, was within its Monte Carlo "
-        return n_draws, f"{reason}error, {error:.2g}", True
+        return (
+            n_draws,
+            (
+                f"in two iterations the gain in Q, at most {gain:.2g}, was within {_CERTAINTY:g} Monte "
+                f"Carlo standard errors of {error:.2g}"
+            ),
+            True,
+        )
     if len(history) >= problem.max_iter:
         return n_draws, f"max_iter = {problem.max_iter} iterations were done", False
     if _is_within_error(last) and last.gain_error > problem.tolerance * len(problem.tasks):
@@ -354,7 +362,8 @@ def _decide(problem: Problem, history: tuple[Iteration, ...]) -> tuple[int, str,
 def _is_idle(problem: Problem, iteration: Iteration) -> bool:
     """Whether nothing was gained that could be told from noise, by draws that could have told."""
     exact = iteration.gain_error <= problem.tolerance * len(problem.tasks)
-    return _is_within_error(iteration) and exact
+    exhausted = iteration.n_draws >= _MOST_DRAWS * problem.n_draws
+    return _is_within_error(iteration) and (exact or exhausted)
 
 
 def _is_within_error(iteration: Iteration) -> bool:

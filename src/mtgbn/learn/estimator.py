@@ -1,7 +1,7 @@
 """What all estimators have in common: parameters as scikit-learn wants them, the search, predictions."""
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -124,6 +124,7 @@ class Estimator:
 
     def _search_settings(self) -> SearchSettings:
         is_boss = self.search == "boss"
+        self._check_jobs()
         settings = SearchSettings(
             self.search,
             (10 if is_boss else 0) if self.n_restarts is None else self.n_restarts,
@@ -132,7 +133,8 @@ class Estimator:
         settings.check()
         return settings
 
-    def _constraints(self, tasks: Tasks) -> tuple[Constraints, ...]:
+    def resolved_knowledge(self, variables: Sequence[str] | None = None) -> Constraints:
+        """What prior knowledge allows and requires; by default of the variables that were fitted."""
         knowledge = self.knowledge
         if knowledge is None:
             knowledge = Knowledge()
@@ -142,7 +144,10 @@ class Estimator:
             raise InputError(
                 f"knowledge must be a mtgbn.search.Knowledge or a dict; got {knowledge!r}"
             )
-        constraints = knowledge.resolve(tasks.variables)
+        return knowledge.resolve(self.variables_ if variables is None else variables)
+
+    def _constraints(self, tasks: Tasks) -> tuple[Constraints, ...]:
+        constraints = self.resolved_knowledge(tasks.variables)
         method = self.candidates
         if method is None:
             method = "all" if self.search == "boss" else "mmpc"
@@ -157,6 +162,17 @@ class Estimator:
         task_order, variable_order = canonical_order(tasks)
         ordered = tasks[task_order].select_variables([tasks.variables[j] for j in variable_order])
         return ordered, np.argsort(task_order).tolist(), np.argsort(variable_order).tolist()
+
+    def _check_jobs(self) -> None:
+        if self.n_jobs is not None:
+            is_whole = isinstance(self.n_jobs, int | np.integer) and not isinstance(
+                self.n_jobs, bool
+            )
+            if not is_whole or self.n_jobs == 0:
+                raise InputError(
+                    f"n_jobs must be a number of jobs, -1 for all processors, or None; got "
+                    f"{self.n_jobs!r}"
+                )
 
     def _store(self, tasks: Tasks, graphs: np.ndarray, edge_prior: EdgePrior) -> None:
         self._tasks = tasks
@@ -174,10 +190,12 @@ class Estimator:
         )
 
 
-def entropy_of(seeds: np.random.SeedSequence) -> int | str:
-    """What to give as random_state for the same result: a whole number unless seeds were spawned."""
-    is_plain = np.ndim(seeds.entropy) == 0 and not seeds.spawn_key
-    return int(seeds.entropy) if is_plain else entropy_text(seeds)
+def entropy_of(seeds: np.random.SeedSequence) -> int | list[int] | str:
+    """What to give as random_state for the same result; text if the seeds were spawned from others."""
+    if seeds.spawn_key:
+        return entropy_text(seeds)
+    entropy = seeds.entropy
+    return int(entropy) if np.ndim(entropy) == 0 else [int(number) for number in entropy]
 
 
 def entropy_text(seeds: np.random.SeedSequence) -> str:

@@ -21,6 +21,7 @@ from mtgbn.model.densities import check_structure_prior
 from mtgbn.sampling import Draws
 from mtgbn.search import Knowledge
 from mtgbn.tasks import Tasks
+from mtgbn.tasks.notes import unequal_scales
 
 __all__ = ["MTGBN"]
 
@@ -258,7 +259,7 @@ class MTGBN(Estimator):
 
     def _worries(self) -> tuple[str, ...]:
         """What a user should know before trusting the result."""
-        worries = []
+        worries = list(unequal_scales(self._tasks))
         if not self.converged_:
             last = self.history_[-1]
             advice = ". Raise max_iter" if self.n_iter_ >= self.max_iter else ""

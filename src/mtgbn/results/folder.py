@@ -120,6 +120,8 @@ def load_result(folder: str | os.PathLike[str]) -> MTGBN | SIG | AVG:
 def read_description(folder: Path) -> dict[str, Any]:
     """Contents of `result.json`, once it is known to be one."""
     path = Path(folder) / RESULT_FILE
+    if not Path(folder).is_dir():
+        raise InputError(f"there is no folder {str(folder)!r}; give the one that a fit wrote")
     if not path.exists():
         raise InputError(
             f"{str(folder)!r} holds no result: there is no {RESULT_FILE}. Was the fit interrupted? "
@@ -141,18 +143,25 @@ def read_description(folder: Path) -> dict[str, Any]:
 
 
 def edge_table(estimator: MTGBN | SIG | AVG) -> str:
-    """All edges of all tasks as TSV, one line each, with a header."""
+    """All edges of all tasks as TSV, one line each, with a header.
+
+    The direction is ``compelled`` by the data, ``known`` because prior knowledge excludes the other one,
+    or ``reversible``.
+    """
+    allowed = estimator.resolved_knowledge().allowed
     joined = (estimator.graphs_ | estimator.graphs_.transpose(0, 2, 1)).sum(axis=0)
     lines = ["task\tsource\ttarget\tcoefficient\tdirection\ttasks_with_edge"]
     for t, name in enumerate(estimator.task_names_):
         for i, j in np.argwhere(estimator.graphs_[t]).tolist():
-            compelled = not estimator.cpdags_[t, j, i]
+            direction = "reversible" if estimator.cpdags_[t, j, i] else "compelled"
+            if direction == "reversible" and not allowed[j, i]:
+                direction = "known"
             cells = (
                 _cell(name),
                 _cell(estimator.variables_[i]),
                 _cell(estimator.variables_[j]),
                 repr(float(estimator.coefficients_[t, i, j])),
-                "compelled" if compelled else "reversible",
+                direction,
                 str(int(joined[i, j])),
             )
             lines.append("\t".join(cells))

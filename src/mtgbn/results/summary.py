@@ -24,16 +24,18 @@ def summarise(estimator: MTGBN | SIG | AVG, most_edges: int = 20) -> Summary:
     counts = graphs.sum(axis=(1, 2))
     r, s = estimator.edge_prior_
     name = {MTGBN: "together", SIG: "each alone", AVG: "as one"}[type(estimator)]
+    low, high = counts.min(), counts.max()
     lines = [
         f"{type(estimator).__name__}: {m} tasks over {len(variables)} variables, learned {name}; "
-        f"{counts.min()} to {counts.max()} edges per task.",
+        f"{low if low == high else f'{low} to {high}'} edges per task.",
     ]
     if isinstance(estimator, MTGBN):
         verb = "Converged" if estimator.converged_ else "Did NOT converge"
         lines += [
-            f"{verb} after {estimator.n_iter_} iterations: {estimator.stop_reason_}.",
+            f"{verb} after {estimator.n_iter_} EM iteration{'s' * (estimator.n_iter_ > 1)}: "
+            f"{estimator.stop_reason_}.",
             f"nu0 = {estimator.nu0_:g}, edge prior r = {r:.3g}, s = {s:.3g}.",
-            *(f"Warning: {warning}" for warning in estimator.warnings_),
+            *(f"Warning: {warning}." for warning in estimator.warnings_),
         ]
     else:
         lines.append(f"Edge prior r = {r:.3g}.")
@@ -53,7 +55,7 @@ def summarise(estimator: MTGBN | SIG | AVG, most_edges: int = 20) -> Summary:
         forward, back = graphs[:, i, j].sum(), graphs[:, j, i].sum()
         if forward < back:
             i, j, forward, back = j, i, back, forward
-        arrow = f"{variables[i]} -> {variables[j]}" + (f" ({back} reversed)" if back else "")
+        arrow = f"{variables[i]} -> {variables[j]}" + (f" (other way in {back})" if back else "")
         values = estimator.coefficients_[graphs[:, i, j], i, j]
         edges.append((arrow, f"{forward + back} of {m}", f"{values.mean():+.2f}"))
     return Summary(lines, tasks, edges)

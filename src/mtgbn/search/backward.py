@@ -11,12 +11,12 @@ import numpy as np
 
 from mtgbn.graphs import consistent_extension, cpdag
 from mtgbn.search.found import Found
-from mtgbn.search.local_scores import IMPROVEMENT, LocalScores, local_score, scores_workspace
+from mtgbn.search.local_scores import LocalScores, local_score, scores_workspace
 
 __all__ = ["delete_backward"]
 
 # An edge with more common neighbours has over a thousand ways to go; those beyond become children.
-_MOST_NEIGHBOURS = 10
+_MOST_NEIGHBOURS = 5
 
 
 def delete_backward(scores: LocalScores, found: Found) -> Found:
@@ -36,7 +36,7 @@ def delete_backward(scores: LocalScores, found: Found) -> Found:
         gain, source, target, children = max(
             _deletions(pattern, score), key=lambda move: move[0], default=(0.0, 0, 0, ())
         )
-        if gain <= IMPROVEMENT:
+        if gain <= scores.improvement:
             return Found(adjacency, total)
         pattern[source, target] = pattern[target, source] = False
         for child in children:

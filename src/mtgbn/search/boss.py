@@ -14,9 +14,12 @@ from mtgbn.model.arguments import check_count, real_array, seed_sequence
 from mtgbn.search.found import Found
 from mtgbn.search.grow_shrink import FULL, Walk, enlarge, grow_shrink, plant
 from mtgbn.search.knowledge import Constraints, check_constraints
-from mtgbn.search.local_scores import IMPROVEMENT, LocalScores, scores_workspace
+from mtgbn.search.local_scores import LocalScores, scores_workspace
 
 __all__ = ["boss"]
+
+# Searches need a handful of sweeps over the variables; so many are a circle.
+_MOST_SWEEPS = 1000
 
 
 def boss(
@@ -65,7 +68,7 @@ def boss(
         adjacency = np.zeros((p, p), dtype=np.bool_)
         while (score := _read_graph(scores, forest, order, constraints, adjacency, work)) == FULL:
             forest = enlarge(forest, constraints)
-        if best is None or score > best.score + IMPROVEMENT:
+        if best is None or score > best.score + scores.improvement:
             best, best_order = Found(adjacency, float(score)), order
     return best
 
@@ -130,8 +133,10 @@ def _improve(scores, forest, order, visits, constraints, work):
     without = np.empty(p)  # scores of the others, without and with the moved variable before them
     with_moved = np.empty(p)
     improved = True
-    while improved:
+    sweeps = 0
+    while improved and sweeps < _MOST_SWEEPS:
         improved = False
+        sweeps += 1
         for moved in visits:
             now = 0
             count = 0
@@ -190,7 +195,7 @@ def _improve(scores, forest, order, visits, constraints, work):
                     at_present = value
                 if value > best:
                     best, place = value, k
-            if best > at_present + IMPROVEMENT:
+            if best > at_present + scores.improvement:
                 improved = True
                 for k in range(place):
                     order[k] = others[k]

@@ -12,7 +12,7 @@ import numpy as np
 
 from mtgbn.compiled import kernel
 from mtgbn.search.knowledge import Constraints
-from mtgbn.search.local_scores import IMPROVEMENT, LocalScores, local_score, score_additions
+from mtgbn.search.local_scores import LocalScores, local_score, score_additions
 
 __all__ = ["FULL", "Forest", "Walk", "enlarge", "grow_shrink", "new_walk", "plant"]
 
@@ -170,7 +170,7 @@ def _look(scores, forest, node, place, parents, n_parents, constraints, work):
     start = forest.used[1]
     count = 0
     for a in np.argsort(-additions, kind="mergesort"):
-        if not additions[a] > base + IMPROVEMENT:
+        if not additions[a] > base + scores.improvement:
             break
         forest.candidates[start + count] = a
         forest.children[start + count] = -1
@@ -194,7 +194,7 @@ def _shrink(scores, forest, node, place, parents, n_parents, n_required, work):
             for t in range(kept.size - 1):
                 fewer[t] = kept[t] if t < r else kept[t + 1]
             value = local_score(scores, node, fewer, kept.size - 1, work)
-            if value > best + IMPROVEMENT:
+            if value > best + scores.improvement:
                 best, drop = value, r
         if drop < 0:
             break

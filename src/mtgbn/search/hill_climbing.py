@@ -15,7 +15,6 @@ from mtgbn.model.arguments import check_count, seed_sequence
 from mtgbn.search.found import Found
 from mtgbn.search.knowledge import Constraints, check_constraints
 from mtgbn.search.local_scores import (
-    IMPROVEMENT,
     LocalScores,
     local_score,
     score_additions,
@@ -69,7 +68,7 @@ def hill_climb(
         if start > 0:
             adjacency = shake(best.adjacency, constraints, rng)
         score = _climb(scores, adjacency, constraints, tabu, exchange, work)
-        if best is None or score > best.score + IMPROVEMENT:
+        if best is None or score > best.score + scores.improvement:
             best = Found(adjacency, float(score))
     return best
 
@@ -122,18 +121,21 @@ def _climb(scores, adjacency, constraints, tabu, exchange, work):
     move = 0
     while True:
         tail, head, reverse, gain = _best_move(
-            adjacency, constraints, gains, until, move, best - total + IMPROVEMENT
+            adjacency, constraints, gains, until, move, best - total + scores.improvement
         )
-        if gain <= IMPROVEMENT and exchange:
+        if gain <= scores.improvement and exchange:
             node = _exchange(scores, adjacency, constraints, families, work)
             if node >= 0:
                 families[node] = _renew(scores, adjacency, constraints, node, gains, work)
                 total = families.sum()
-                if total > best + IMPROVEMENT:
+                if total > best + scores.improvement:
                     best, since_best = total, 0
                     best_graph[:] = adjacency
                 continue
-        if tail < 0 or (gain <= IMPROVEMENT and since_best >= tabu):
+        # The last condition is for gains that rounding pretends: no search needs so many moves back up.
+        if tail < 0 or (
+            since_best >= tabu and (gain <= scores.improvement or since_best > tabu + p * p)
+        ):
             break
         until[tail, head] = until[head, tail] = move + tenure
         move += 1
@@ -144,7 +146,7 @@ def _climb(scores, adjacency, constraints, tabu, exchange, work):
             families[tail] = _renew(scores, adjacency, constraints, tail, gains, work)
         total = families.sum()
         since_best += 1
-        if total > best + IMPROVEMENT:
+        if total > best + scores.improvement:
             best, since_best = total, 0
             best_graph[:] = adjacency
     adjacency[:] = best_graph
@@ -167,7 +169,7 @@ def _exchange(scores, adjacency, constraints, families, work):
                 fewer[t] = parents[t] if t < r else parents[t + 1]
             score_additions(scores, node, fewer, fewer.size, possible, additions, work)
             for a in np.argsort(-additions):
-                if not additions[a] > families[node] + IMPROVEMENT:
+                if not additions[a] > families[node] + scores.improvement:
                     break
                 if not has_path(adjacency, node, a, False):
                     adjacency[parents[r], node] = False

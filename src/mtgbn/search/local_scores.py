@@ -22,7 +22,6 @@ from mtgbn.model.arguments import (
 from mtgbn.model.log_determinants import LARGEST_PRODUCT, SMALLEST_PRODUCT
 
 __all__ = [
-    "IMPROVEMENT",
     "LocalScores",
     "add_scores_by_draw",
     "gather_scores",
@@ -31,8 +30,9 @@ __all__ = [
     "scores_workspace",
 ]
 
-# An improvement of a score must exceed rounding, or ties would send searches in circles.
-IMPROVEMENT = 1e-9
+# An improvement of a score must exceed rounding, or ties would send searches in circles. Scores grow
+# with n and p, and their rounding with them.
+_SMALLEST_IMPROVEMENT, _ROUNDING = 1e-9, 1e-13
 
 
 class LocalScores(NamedTuple):
@@ -53,6 +53,8 @@ class LocalScores(NamedTuple):
         single edges. Symmetric, so that Markov equivalent graphs stay equal.
     end_deviations : array (p, n_draws)
         What an edge's bonus under a single draw has beyond the mean, half of it for each end.
+    improvement : float
+        The least difference between scores that is more than rounding.
     """
 
     matrices: np.ndarray
@@ -61,6 +63,7 @@ class LocalScores(NamedTuple):
     constants: np.ndarray
     edge_bonus: np.ndarray
     end_deviations: np.ndarray
+    improvement: float
 
 
 def gather_scores(
@@ -122,7 +125,8 @@ def gather_scores(
     lanes = [draws + scatter, draws] if structure_prior == "uniform" else [draws + scatter]
     matrices = np.ascontiguousarray(np.concatenate(lanes).transpose(1, 2, 0))
     degrees = np.array([delta + n, delta])
-    return LocalScores(matrices, len(draws), degrees, constants, bonus, deviations)
+    improvement = _SMALLEST_IMPROVEMENT + _ROUNDING * p * degrees[0]
+    return LocalScores(matrices, len(draws), degrees, constants, bonus, deviations, improvement)
 
 
 def _check_odds(log_edge_odds, p: int) -> np.ndarray:

@@ -14,7 +14,6 @@ from mtgbn.search.found import Found
 from mtgbn.search.hill_climbing import check_initial, hill_climb
 from mtgbn.search.knowledge import Constraints, check_constraints
 from mtgbn.search.local_scores import (
-    IMPROVEMENT,
     LocalScores,
     add_scores_by_draw,
     local_score,
@@ -90,7 +89,7 @@ def search_graph(
             found = hill_climb(scores, constraints, initial=found.adjacency, tabu=settings.tabu)
     if kept is not None:
         score = graph_score(scores, kept)
-        if found.score <= score + IMPROVEMENT:
+        if found.score <= score + scores.improvement:
             return Found(kept, score)
     return found
 

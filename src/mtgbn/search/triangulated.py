@@ -14,7 +14,7 @@ from mtgbn.model.log_determinants import normaliser_coefficients
 from mtgbn.search.found import Found
 from mtgbn.search.hill_climbing import check_initial, has_path, shake
 from mtgbn.search.knowledge import Constraints, check_constraints
-from mtgbn.search.local_scores import IMPROVEMENT, LocalScores
+from mtgbn.search.local_scores import LocalScores
 from mtgbn.search.search import graph_score
 
 __all__ = ["TriangulatedPrior", "climb_triangulated"]
@@ -78,7 +78,7 @@ def climb_triangulated(
     for restart in range(n_restarts + 1):
         graph = start if restart == 0 else shake(best.adjacency, constraints, rng)
         found = _climb(scores, prior, constraints, graph)
-        if best is None or found.score > best.score + IMPROVEMENT:
+        if best is None or found.score > best.score + scores.improvement:
             best = found
     return best
 
@@ -93,7 +93,7 @@ def _climb(scores, prior, constraints, adjacency) -> Found:
         best = max(
             (Found(graph, score(graph)) for graph in neighbours), key=_score, default=current
         )
-        if best.score <= current.score + IMPROVEMENT:
+        if best.score <= current.score + scores.improvement:
             return current
         current = best
 
