@@ -154,6 +154,70 @@ def test_a_result_is_not_overwritten_unasked(data, tmp_path):
     assert not (out / "dot").exists()
 
 
+def test_overwrite_keeps_the_old_result_until_there_is_a_new_one(data, tmp_path):
+    out = tmp_path / "out"
+    run("fit", data / "tasks", out)
+    before = contents(out)
+    for options in (["--draws", "2"], ["--nu0", "1"], ["--jobs", "0"]):
+        refused = program("fit", data / "tasks", out, "--overwrite", *options)
+        assert refused.returncode == 1
+        assert "Traceback" not in refused.stderr
+        assert contents(out) == before
+    refused = program("fit", data / "long.csv", out, "--overwrite")
+    assert refused.returncode == 1
+    assert contents(out) == before
+
+
+def test_folders_of_others_are_left_alone(data, tmp_path):
+    out = tmp_path / "out"
+    (out / "dot").mkdir(parents=True)
+    (out / "dot" / "thesis.txt").write_text("all of it")
+    for options in ([], ["--overwrite"], ["--resume"]):
+        refused = program("fit", data / "tasks", out, *options)
+        assert refused.returncode == 1
+        assert "holds other files" in refused.stderr
+    assert contents(out) == {"dot/thesis.txt": b"all of it"}
+    itself = program("fit", data / "tasks", data / "tasks")
+    assert itself.returncode == 1
+    assert "another folder than DATA" in itself.stderr
+    assert run("fit", data / "tasks", "").exit_code == 2
+
+
+def test_resume_of_a_finished_result_checks_what_was_asked_for(data, tmp_path):
+    out = tmp_path / "out"
+    assert run("fit", data / "tasks", out, "--max-iter", 1).exit_code == 3
+    assert run("fit", data / "tasks", out, "--resume", "--max-iter", 1).exit_code == 3
+    for options in (["--nu0", "77"], ["--method", "sig"], ["--standardise"]):
+        refused = program("fit", data / "tasks", out, "--resume", *options)
+        assert refused.returncode == 1
+        assert "other data or settings" in refused.stderr
+    assert run("fit", data / "tasks", out, "--resume").exit_code == 0
+    run("fit", data / "tasks", tmp_path / "straight")
+    assert contents(out) == contents(tmp_path / "straight")
+
+
+def test_one_folder_is_for_one_fit_at_a_time(data, tmp_path):
+    fcntl = pytest.importorskip("fcntl")
+    out = tmp_path / "out"
+    out.mkdir()
+    handle = os.open(out, os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    refused = program("fit", data / "tasks", out)
+    os.close(handle)
+    assert refused.returncode == 1
+    assert "another fit" in refused.stderr
+    assert run("fit", data / "tasks", out).exit_code == 0
+
+
+def test_a_dead_status_stream_does_not_end_a_fit(data, tmp_path):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*PROGRAM, "fit", str(data / "tasks"), str(tmp_path / "out")], stderr=full, check=False
+        )
+    assert done.returncode in (0, 120)  # 120: the interpreter could not flush at its end
+    load_result(tmp_path / "out")
+
+
 def test_show_names_a_damaged_file(data, tmp_path):
     run("fit", data / "tasks", tmp_path / "out")
     os.truncate(tmp_path / "out" / "networks.npz", 50)
@@ -228,6 +292,9 @@ def test_an_interrupted_fit_asks_for_resume_and_refuses_other_settings(data, tmp
     again = program("fit", data / "tasks", out)
     assert again.returncode == 1
     assert "--resume" in again.stderr
+    sig = program("fit", data / "tasks", out, "--resume", "--method", "sig")
+    assert sig.returncode == 1
+    assert "interrupted fit of MTGBN" in sig.stderr
     other = program("fit", data / "tasks", out, "--resume", "--nu0", "77")
     assert other.returncode == 1
     assert "nu0" in other.stderr

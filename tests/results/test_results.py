@@ -10,9 +10,10 @@ import pytest
 import xarray
 
 from mtgbn import AVG, MTGBN, SIG, Knowledge, Tasks, load_result, save_result
-from mtgbn.errors import InputError
+from mtgbn.errors import InputError, NotFittedError
 from mtgbn.graphs import from_dot, from_graphml
 from mtgbn.results import summarise
+from mtgbn.results.folder import _digest
 from mtgbn.simulate import simulate_tasks
 
 NAMES = ["sub 1", "sub/1", "..", "Łódź\t2"]
@@ -159,7 +160,17 @@ def damage(folder, how):
             about["files"]["../secret"] = "0"
         elif how == "no history":
             del about["history"]
+        elif how == "nu0 edited":
+            about["nu0"] += 1
+        if how != "nu0 edited":
+            forge(about)
         (folder / "result.json").write_text(json.dumps(about))
+
+
+def forge(about):
+    """Make the checksum fit, so that the later checks have their say."""
+    about.pop("digest")
+    about["digest"] = _digest(about)
 
 
 @pytest.mark.parametrize(
@@ -177,6 +188,7 @@ def damage(folder, how):
         ("unknown setting", "speed"),
         ("outside", "outside its folder"),
         ("no history", "history"),
+        ("nu0 edited", "contents were changed"),
     ],
 )
 def test_a_damaged_result_is_refused_and_named(fitted, tmp_path, how, culprit):
@@ -194,6 +206,7 @@ def test_objects_are_never_unpickled(fitted, tmp_path):
 
     content = (tmp_path / "networks.npz").read_bytes()
     about["files"]["networks.npz"] = hashlib.sha256(content).hexdigest()
+    forge(about)
     path.write_text(json.dumps(about))
     with pytest.raises(InputError, match="allow_pickle=False"):
         load_result(tmp_path)
@@ -206,6 +219,34 @@ def test_bad_arguments(fitted, tmp_path):
         save_result(fitted["SIG"], tmp_path, draws_format="pickle")
     with pytest.raises(InputError, match="graph_formats"):
         save_result(fitted["SIG"], tmp_path, graph_formats=("gml",))
+
+
+def test_settings_of_any_kind_survive(simulation, tmp_path):
+    knowledge = {"required": {("x0", "x1")}, "max_parents": np.int64(2)}
+    estimator = SIG(edge_prior=np.array([0.2, 3.0]), knowledge=knowledge, random_state=1)
+    estimator.fit(simulation.tasks)
+    save_result(estimator, tmp_path)
+    loaded = load_result(tmp_path)
+    assert loaded.edge_prior == (0.2, 3.0)
+    assert loaded.knowledge == Knowledge(**knowledge)
+    np.testing.assert_array_equal(loaded.fit(simulation.tasks).graphs_, estimator.graphs_)
+
+
+def test_without_draws_nothing_can_be_predicted(fitted, simulation, tmp_path):
+    save_result(fitted["MTGBN"], tmp_path, draws_format="none")
+    with pytest.raises(NotFittedError, match="without the draws"):
+        load_result(tmp_path).predict_log_density(0, simulation.arrays[0])
+
+
+def test_a_new_result_replaces_all_files_of_the_old_one_and_no_others(fitted, tmp_path):
+    save_result(fitted["MTGBN"], tmp_path, graph_formats=("dot", "graphml"))
+    (tmp_path / "dot" / "mine.txt").write_text("x")
+    (tmp_path / "mine.txt").write_text("x")
+    save_result(fitted["SIG"], tmp_path)
+    assert set(contents(tmp_path)) == {
+        *("result.json", "edges.tsv", "networks.npz", "mine.txt", "dot/mine.txt")
+    }
+    load_result(tmp_path)
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path):

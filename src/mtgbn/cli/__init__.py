@@ -1,5 +1,6 @@
 """The command line. Imports here are light: `mtgbn --help` answers at once."""
 
+import contextlib
 import os
 import sys
 
@@ -214,7 +215,8 @@ def fit(context: click.Context, data: str, out: str, method: str, **options) -> 
             data, out, method, _reading(data, **reading), settings, writing=writing, **options
         )
     except KeyboardInterrupt:
-        click.echo("mtgbn: interrupted; the same command with --resume goes on from here", err=True)
+        hint = "; go on with --resume" if method == "mtgbn" else ""
+        click.echo(f"mtgbn: interrupted{hint}", err=True)
         sys.exit(130)
     sys.exit(code)
 
@@ -239,6 +241,9 @@ def main() -> None:
     """Run the command line; errors of ours end it with a message, not with a traceback."""
     from mtgbn.errors import GraphError, ImproperPosteriorError, InputError
 
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a name that the terminal cannot show is no error
+            stream.reconfigure(errors="backslashreplace")
     try:
         cli()
     except (InputError, GraphError, ImproperPosteriorError) as error:
@@ -252,5 +257,6 @@ def main() -> None:
 
 
 def _end(message: str) -> None:
-    click.echo(f"mtgbn: {message}", err=True)
+    with contextlib.suppress(OSError):  # nobody listens
+        click.echo(f"mtgbn: {message}", err=True)
     sys.exit(1)

@@ -1,20 +1,27 @@
 """`mtgbn fit` and `mtgbn show`: from data to a folder of results, and a look at it."""
 
 import contextlib
-import importlib.util
-import shutil
+import os
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
 from mtgbn.cli.describe import escape
-from mtgbn.errors import ConvergenceWarning, InputError
+from mtgbn.errors import (
+    CollinearityWarning,
+    ConvergenceWarning,
+    ImproperPosteriorError,
+    InputError,
+)
+from mtgbn.graphs import to_dot, to_graphml
 from mtgbn.learn import AVG, MTGBN, SIG, State
 from mtgbn.results import load_result, save_result, summarise
 from mtgbn.results.folder import RESULT_FILE
@@ -28,6 +35,7 @@ __all__ = ["NOT_CONVERGED", "run_fit", "run_show"]
 NOT_CONVERGED = 3
 
 _CHECKPOINT = "checkpoint.npz"
+_CONVERTERS = {"graphml": to_graphml, "dot": to_dot}
 _METHODS = {"mtgbn": MTGBN, "sig": SIG, "avg": AVG}
 
 
@@ -45,41 +53,59 @@ def run_fit(
     quiet: bool,
 ) -> int:
     """Fit, write, say what was found; returns the exit code."""
-    console = Console(stderr=True, quiet=quiet, emoji=False)
+    console = Console(stderr=True, quiet=quiet, emoji=False, soft_wrap=True)
+    say = partial(_say, console)
     folder = Path(out)
     _check_folder(data, folder, resume, overwrite)
-    if "graphml" in writing["graph_formats"] and importlib.util.find_spec("networkx") is None:
-        raise InputError("--graphs graphml needs networkx: pip install 'mtgbn[graphs]'")
-    tasks = Tasks.from_any(data, **reading)
-    console.print(escape(f"Read {len(tasks)} tasks from {data}: {tasks!r}"), soft_wrap=True)
-    for note in notes_on(tasks):
-        console.print(escape(f"Note: {note}."), soft_wrap=True)
+    tasks = _read(data, reading, say)
     if knowledge is not None:
         settings["knowledge"] = Knowledge.from_file(knowledge)
     estimator = _METHODS[method](**settings)
-    if resume and (code := _finished(folder, estimator, tasks)) is not None:
-        console.print(f"{escape(out)} holds this very result, finished; nothing to resume.")
-        return code
+    estimator.check(tasks)
+    for kind in writing["graph_formats"]:  # before the work, not after it
+        _CONVERTERS[kind](np.zeros((tasks.n_variables,) * 2, dtype=bool), tasks.variables)
     is_new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     start = time.monotonic()
     try:
-        _fit(estimator, tasks, folder, scheduler, console)
-    except InputError:
-        if is_new:  # nothing was computed
-            with contextlib.suppress(OSError):
+        with _locked(folder):
+            if resume and (code := _finished(folder, estimator, tasks)) is not None:
+                say(f"{out} holds this very result, finished; nothing to resume.")
+                return code
+            _clean(folder, estimator, resume)
+            _fit(estimator, tasks, folder, scheduler, console)
+            save_result(estimator, folder, **writing)
+            converged = getattr(estimator, "converged_", True)
+            if converged:  # otherwise a larger --max-iter can go on from it
+                (folder / _CHECKPOINT).unlink(missing_ok=True)
+    except (InputError, ImproperPosteriorError):
+        if is_new:
+            with contextlib.suppress(OSError):  # it holds a checkpoint
                 folder.rmdir()
         raise
-    save_result(estimator, folder, **writing)
-    converged = getattr(estimator, "converged_", True)
-    if converged:  # otherwise a larger --max-iter can go on from it
-        (folder / _CHECKPOINT).unlink(missing_ok=True)
     for line in summarise(estimator).lines:
-        console.print(escape(line), soft_wrap=True)
+        say(line)
     seconds = time.monotonic() - start
-    done = f"Wrote {folder / RESULT_FILE} after {seconds:.1f} s; see: mtgbn show {out}"
-    console.print(escape(done), soft_wrap=True)
+    say(f"Wrote {folder / RESULT_FILE} after {seconds:.1f} s; see: mtgbn show {out}")
     return 0 if converged else NOT_CONVERGED
+
+
+def _say(console: Console, text: str) -> None:
+    """Tell the user; a terminal that went away is no reason to end a fit."""
+    with contextlib.suppress(OSError, ValueError):
+        console.print(escape(text))
+
+
+def _read(data: str, reading: dict[str, Any], say) -> Tasks:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", CollinearityWarning)
+        tasks = Tasks.from_any(data, **reading)
+    say(f"Read {tasks!r} from {data}.")
+    for warning in caught:
+        say(f"Warning: {warning.message}")
+    for note in notes_on(tasks):
+        say(f"Note: {note}.")
+    return tasks
 
 
 def _fit(estimator, tasks: Tasks, folder: Path, scheduler: str | None, console: Console) -> None:
@@ -102,7 +128,7 @@ def run_show(folder: str, most_edges: int) -> None:
     console = Console(emoji=False)
     summary = summarise(load_result(folder), most_edges)
     for line in summary.lines:
-        console.print(escape(line), soft_wrap=True)
+        console.print(escape(line))
     for title, headings, rows in (
         ("Tasks", ("task", "n", "edges", "of which reversible"), summary.tasks),
         ("Most common edges", ("edge", "tasks", "mean coefficient"), summary.edges),
@@ -123,31 +149,63 @@ def _check_folder(data: str, folder: Path, resume: bool, overwrite: bool) -> Non
     """Refuse to overwrite or to mix."""
     if resume and overwrite:
         raise click.UsageError("--resume and --overwrite exclude each other")
+    if not str(folder).strip() or folder == Path():
+        raise click.UsageError("OUT must be a folder of its own")
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{str(folder)!r} is a file; give a folder for the results")
     if folder.resolve() == Path(data).resolve():
         raise InputError("OUT must be another folder than DATA")
-    if overwrite:
-        for name in (RESULT_FILE, _CHECKPOINT):  # the result first: half a result is none
-            (folder / name).unlink(missing_ok=True)
-        for name in ("graphml", "dot"):
-            shutil.rmtree(folder / name, ignore_errors=True)
-    if resume or not folder.exists():
+    if not folder.exists():
         return
-    if (folder / RESULT_FILE).exists():
+    if not os.access(folder, os.W_OK):
+        raise InputError(f"the folder {str(folder)!r} cannot be written to")
+    has_result, has_checkpoint = ((folder / name).exists() for name in (RESULT_FILE, _CHECKPOINT))
+    if has_result and not (resume or overwrite):
         raise InputError(
             f"{str(folder)!r} holds a result already; use --overwrite or another folder"
         )
-    if (folder / _CHECKPOINT).exists():
+    if has_checkpoint and not (resume or overwrite):
         raise InputError(
             f"{str(folder)!r} holds an interrupted fit; go on with --resume, or start anew with "
             "--overwrite"
         )
-    if any(folder.iterdir()) and not overwrite:
+    others = [name for name in os.listdir(folder) if not name.endswith(".part")]
+    if others and not (has_result or has_checkpoint):
+        raise InputError(f"{str(folder)!r} holds other files; give a new or empty folder")
+
+
+def _clean(folder: Path, estimator, resume: bool) -> None:
+    """Remove what a killed fit left half written, and a checkpoint that is not wanted."""
+    for path in [*folder.glob(".*.part"), *folder.glob("*/.*.part")]:
+        path.unlink(missing_ok=True)
+    checkpoint = folder / _CHECKPOINT
+    if resume and checkpoint.exists() and not isinstance(estimator, MTGBN):
         raise InputError(
-            f"{str(folder)!r} holds other files; give a new or empty folder, or use --overwrite, which "
-            "replaces the files of a result and leaves all others"
+            f"{str(folder)!r} holds an interrupted fit of MTGBN; resume that, or use another folder"
         )
+    if not resume:
+        checkpoint.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _locked(folder: Path):
+    """Keep other fits out of the folder, where the system can."""
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(f"another fit is writing to {str(folder)!r}") from None
+        except OSError:  # a file system without locks
+            pass
+        yield
+    finally:
+        os.close(handle)
 
 
 def _finished(folder: Path, estimator, tasks: Tasks) -> int | None:
@@ -168,6 +226,10 @@ def _finished(folder: Path, estimator, tasks: Tasks) -> int | None:
         )
     if not converged and now["max_iter"] > found.n_iter_:
         return None
+    if converged:
+        (folder / _CHECKPOINT).unlink(
+            missing_ok=True
+        )  # of a fit that was killed right after its end
     return 0 if converged else NOT_CONVERGED
 
 
@@ -185,10 +247,18 @@ def _cluster(address: str | None):
 
     try:
         client = Client(address, timeout="10s", set_as_default=True)
-    except (OSError, ValueError, TimeoutError) as error:
+    except Exception as error:  # of many kinds, by what is wrong with the address
         raise InputError(f"there is no Dask scheduler at {address!r}: {error}") from error
     with client, parallel_config("dask", wait_for_workers_timeout=60):
-        yield
+        try:
+            yield
+        except Exception as error:
+            if not isinstance(error, TimeoutError) and "distributed" not in type(error).__module__:
+                raise
+            raise InputError(
+                f"the Dask cluster at {address!r} has no workers or was lost ({error}); the same "
+                "command with --resume goes on"
+            ) from error
 
 
 class _Watch:

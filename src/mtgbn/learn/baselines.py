@@ -40,6 +40,13 @@ class _Baseline(Estimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
+    def check(self, tasks: Tasks) -> None:
+        """Raise what `fit` would, as far as it can be told without fitting."""
+        edge_prior_of(self.edge_prior, tasks.n_variables)
+        seed_sequence(self.random_state)
+        self._search_settings()
+        self._constraints(tasks)
+
     def _learn(self, tasks: Tasks, report) -> tuple[np.ndarray, EdgePrior]:
         """Graphs of the tasks, each searched alone."""
         edge_prior = edge_prior_of(self.edge_prior, tasks.n_variables)

@@ -48,7 +48,7 @@ def write_checkpoint(
     for name in _CHAIN_ARRAYS:
         arrays[name] = np.array([getattr(chain, name) for chain in state.chains])
     with writing(path) as file:
-        np.savez(file, **arrays)
+        np.savez(file, digest=np.array(_digest(arrays)), **arrays)
 
 
 def read_checkpoint(
@@ -60,6 +60,9 @@ def read_checkpoint(
         return None
     try:
         arrays = read_npz(path)
+        digest = str(arrays.pop("digest"))
+        if digest != _digest(arrays):
+            raise ValueError("its contents were changed")
         about = json.loads(str(arrays["about"]))
         if about["format"] != _FORMAT:
             raise ValueError(f"its format is {about['format']!r}")
@@ -79,6 +82,14 @@ def read_checkpoint(
                 "to start anew"
             )
     return state, entropy
+
+
+def _digest(arrays: dict[str, np.ndarray]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        digest.update(f"{name} {array.dtype.str} {array.shape} ".encode() + array.tobytes())
+    return digest.hexdigest()
 
 
 def _restore(about: dict[str, Any], adjacencies, centres, positions, masses) -> State:

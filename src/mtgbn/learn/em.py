@@ -384,6 +384,8 @@ def _in_parallel(
     function: Callable, arguments: list[tuple], n_jobs: int | None, report: Report, what: str
 ) -> list[Any]:
     """Call a function for every task: in threads, or wherever joblib was told to run."""
+    if n_jobs is not None:
+        n_jobs = min(int(n_jobs), len(arguments))
     parallel = Parallel(n_jobs, prefer="threads", return_as="generator")
     results = []
     for result in parallel(delayed(_call)((function, each)) for each in arguments):

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 import mtgbn
-from mtgbn.errors import ConvergenceWarning, InputError
+from mtgbn.errors import ConvergenceWarning, InputError, NotFittedError
 from mtgbn.learn import em
 from mtgbn.learn.checkpoint import fingerprint, read_checkpoint, write_checkpoint
 from mtgbn.learn.edge_prior import edge_prior_of
@@ -166,6 +166,7 @@ class MTGBN(Estimator):
         """
         tasks = Tasks.from_any(tasks)
         report = (lambda what, done, total: None) if progress is None else progress
+        self.resolved_knowledge(tasks.variables)  # in the user's order, for messages
         seeds = seed_sequence(self.random_state)
         problem, belongs_to = self._pose(tasks, seeds)
         state = None
@@ -195,6 +196,11 @@ class MTGBN(Estimator):
         draws = em.draw_finally(problem, state, self.n_jobs, report)
         self._finish(tasks, problem, state, draws)
         return self
+
+    def check(self, tasks: Tasks) -> None:
+        """Raise what `fit` would, as far as it can be told without fitting."""
+        self.resolved_knowledge(tasks.variables)  # in the user's order, for messages
+        self._pose(tasks, seed_sequence(self.random_state))
 
     def _pose(
         self, tasks: Tasks, seeds: np.random.SeedSequence
@@ -282,6 +288,10 @@ class MTGBN(Estimator):
         return tuple(worries)
 
     def _network(self, t: int) -> Network:
+        if not hasattr(self, "draws_"):
+            raise NotFittedError(
+                "this result was saved without the draws of sigma_h, which predictions need; fit again"
+            )
         return posterior_network(
             self.graphs_[t],
             self._tasks.scatters[t],

@@ -4,12 +4,14 @@
 a whole result or none. It has no times or paths: the same fit gives the same bytes.
 """
 
+import contextlib
 import hashlib
 import importlib.metadata
 import io
 import json
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -58,6 +60,8 @@ def save_result(
     graph_formats : tuple of {"graphml", "dot"}
         Also write every task's graph, into a subfolder of that name.
 
+    A result that the folder holds already is replaced, with all its files; others stay.
+
     Returns
     -------
     Path
@@ -71,6 +75,8 @@ def save_result(
     if unknown:
         raise InputError(f"graph_formats may be 'graphml' and 'dot'; got {unknown.pop()!r}")
     folder = Path(folder)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{str(folder)!r} is a file; give a folder for the result")
     folder.mkdir(parents=True, exist_ok=True)
     contents = {_EDGES_FILE: edge_table(estimator).encode(), _NETWORKS_FILE: _networks(estimator)}
     if isinstance(estimator, MTGBN) and draws_format != "none":
@@ -81,16 +87,31 @@ def save_result(
         convert = {"graphml": to_graphml, "dot": to_dot}[kind]
         for name, graph in zip(_file_names(estimator.task_names_), estimator.graphs_, strict=True):
             contents[f"{kind}/{name}.{kind}"] = convert(graph, estimator.variables_).encode()
+    stale = _files_of(folder) - set(contents)
+    (folder / RESULT_FILE).unlink(missing_ok=True)  # half a result is none
     for name, content in contents.items():
         (folder / name).parent.mkdir(exist_ok=True)
         with writing(folder / name) as file:
             file.write(content)
     about = _describe(estimator)
     about["files"] = {n: hashlib.sha256(c).hexdigest() for n, c in sorted(contents.items())}
+    about["digest"] = _digest(about)
     path = folder / RESULT_FILE
     with writing(path) as file:
         file.write((json.dumps(about, indent=1, ensure_ascii=False) + "\n").encode())
+    for name in stale:
+        (folder / name).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # a folder of graphs that is not empty, or OUT itself
+            (folder / name).parent.rmdir()
     return path
+
+
+def _files_of(folder: Path) -> set[str]:
+    """Files of the result that a folder holds, if it holds one."""
+    try:
+        return set(read_description(folder)["files"])
+    except InputError:
+        return set()
 
 
 def load_result(folder: str | os.PathLike[str]) -> MTGBN | SIG | AVG:
@@ -113,7 +134,7 @@ def load_result(folder: str | os.PathLike[str]) -> MTGBN | SIG | AVG:
             raise _damaged(path, "it is not the file that was written with result.json")
     try:
         return _restore(folder, about)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise _damaged(folder / RESULT_FILE, f"{type(error).__name__}: {error}") from error
 
 
@@ -133,11 +154,13 @@ def read_description(folder: Path) -> dict[str, Any]:
         raise _damaged(path, str(error)) from error
     if not isinstance(about, dict) or about.get("format") != _FORMAT:
         raise _damaged(path, f"it is not in the format {_FORMAT!r}")
+    if about.pop("digest", None) != _digest(about):
+        raise _damaged(path, "its contents were changed")
     files = about.get("files")
     if not isinstance(files, dict) or not {_EDGES_FILE, _NETWORKS_FILE} <= set(files):
         raise _damaged(path, "it does not list its files")
     for name in files:
-        if Path(name).is_absolute() or ".." in Path(name).parts:
+        if "\0" in name or Path(name).is_absolute() or ".." in Path(name).parts:
             raise _damaged(path, f"it lists the file {name!r} outside its folder")
     return about
 
@@ -210,6 +233,8 @@ def _restore(folder: Path, about: dict[str, Any]):
         settings["knowledge"] = Knowledge(**settings["knowledge"])
     if isinstance(settings.get("edge_prior"), list):
         settings["edge_prior"] = tuple(map(float, settings["edge_prior"]))
+    if "tol" in settings:
+        settings["tol"] = float(settings["tol"])
     estimator = _ESTIMATORS[about["estimator"]](**settings)
     names = tuple(task["name"] for task in about["tasks"])
     m, p = len(names), len(about["variables"])
@@ -316,7 +341,9 @@ def _damaged(path: Path, why: str) -> InputError:
 
 def _file_names(tasks: tuple[str, ...]) -> list[str]:
     """Names of tasks as names of files: harmless, short and different."""
-    names = [re.sub(r"[^\w.-]+", "_", task).strip(".")[:100] or "task" for task in tasks]
+    names = [re.sub(r"[^\w.-]+", "_", task).strip(".") for task in tasks]
+    # File systems count bytes, up to 255; temporary names are a little longer.
+    names = [name.encode()[:150].decode(errors="ignore") or "task" for name in names]
     taken: set[str] = set()
     for position, name in enumerate(names):
         number = 1
@@ -327,6 +354,10 @@ def _file_names(tasks: tuple[str, ...]) -> list[str]:
     return names
 
 
+def _digest(about: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
+
+
 def _cell(text: str) -> str:
     """A name without the characters that would break a line of the table."""
     return re.sub(r"[\t\r\n]", " ", text)
@@ -334,14 +365,16 @@ def _cell(text: str) -> str:
 
 def _plain(value: Any) -> Any:
     """A setting as JSON can hold it."""
+    if isinstance(value, Mapping):
+        value = Knowledge.from_dict(value)
     if isinstance(value, Knowledge):
         return value.to_dict()
-    if isinstance(value, np.generic):
-        return value.item()
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
     if isinstance(value, tuple | list):
         return [_plain(item) for item in value]
     if isinstance(value, float) and np.isinf(value):
         return "inf"
-    if value is None or isinstance(value, str | bool | int | float | dict):
+    if value is None or isinstance(value, str | bool | int | float):
         return value
     return repr(value)

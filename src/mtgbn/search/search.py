@@ -24,6 +24,9 @@ __all__ = ["SearchSettings", "graph_score", "score_differences", "search_graph"]
 
 SearchMethod = Literal["boss", "mmhc"]
 
+# More restarts or moves than anybody would wait for.
+_MOST = 1_000_000
+
 
 class SearchSettings(NamedTuple):
     """How to search.
@@ -46,8 +49,10 @@ class SearchSettings(NamedTuple):
         """Raise an error that names the first setting that makes no sense."""
         if self.method not in ("boss", "mmhc"):
             raise InputError(f"search must be 'boss' or 'mmhc'; got {self.method!r}")
-        check_count("n_restarts", self.n_restarts, 0)
-        check_count("tabu", self.tabu, 0)
+        for name, value in (("n_restarts", self.n_restarts), ("tabu", self.tabu)):
+            check_count(name, value, 0)
+            if value > _MOST:
+                raise InputError(f"{name} must be at most {_MOST}; got {value}")
 
 
 def search_graph(

@@ -39,6 +39,12 @@ def check_names(
     for position, name in enumerate(names):
         if not name.strip():
             raise InputError(f"{owner}{kind} number {position} has an empty name; give it one")
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise InputError(
+                f"{owner}{kind} number {position}, {name!a}, is not Unicode text; rename it"
+            ) from None
         if name in first:
             pair = (first[name], position)
             files = [origins[i] for i in pair] if origins else []

@@ -63,6 +63,10 @@ def tables_from_file(path: str | os.PathLike[str], task: str) -> list[Table]:
     columns, rows, lines = _read_cells(file)
     if task not in columns:
         raise InputError(f"file {str(file)!r}: {unknown_name(task, columns, 'column')}")
+    if len(columns) == 1 or columns.count(task) > 1:
+        raise InputError(
+            f"file {str(file)!r} must have one column {task!r} and, beside it, one per variable"
+        )
     place = columns.index(task)
     rows_of: dict[str, list[int]] = {}
     for number, cells in enumerate(rows):
@@ -96,7 +100,8 @@ def _tables_from_npz(file: Path) -> list[Table]:
     variables = arrays.pop("variables", None)
     if variables is not None and (variables.ndim != 1 or variables.dtype.kind not in "US"):
         raise InputError(f"file {str(file)!r}: 'variables' must be a list of names")
-    return tables_from_arrays(list(arrays.values()), variables, list(arrays))
+    names = None if variables is None else variables.astype(str)
+    return tables_from_arrays(list(arrays.values()), names, list(arrays))
 
 
 def _read_table(file: Path) -> Table:
