@@ -38,7 +38,7 @@ class Size(NamedTuple):
 
 
 SIZES = [Size(10, 15, 250, 30, 10), Size(10, 46, 250, 70, 3)] + [
-    Size(1, p, 500, 3 * p // 2, 1) for p in (100, 200, 400)
+    Size(1, p, 500, 3 * p // 2, n_measured) for p, n_measured in ((100, 5), (200, 1), (400, 1))
 ]
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
@@ -125,14 +125,13 @@ def run(name: str, size: Size, n_tasks: int, limit: float) -> list[tuple[float, 
     """Distance, adjacency F, arrowhead F and CPU seconds of each task, up to the first cut off."""
     contestant, _ = CONTESTANTS[name]
     check_convention(contestant)
-    tasks, truths = shared_dag_tasks(*size[:4])
     results = []
     for seed in range(n_tasks):
-        truth = cpdag(truths[seed])
+        rows, truth = task(size, seed)
         start = time.process_time()
         signal.setitimer(signal.ITIMER_PROF, limit)
         try:
-            found = contestant(tasks[seed], seed)
+            found = contestant(rows, seed)
         except TimeoutError:
             break
         finally:
@@ -144,6 +143,13 @@ def run(name: str, size: Size, n_tasks: int, limit: float) -> list[tuple[float, 
         )
         results.append((adjacencies.distance, adjacencies.f_score, arrowheads.f_score, seconds))
     return results
+
+
+def task(size: Size, number: int) -> tuple[np.ndarray, np.ndarray]:
+    """One task and the CPDAG of its truth; single tasks are problems of their own."""
+    seed, position = (number, 0) if size.m == 1 else (0, number)
+    arrays, truths = shared_dag_tasks(*size[:4], seed=seed)
+    return arrays[position], cpdag(truths[position])
 
 
 def cut_off(*_) -> None:

@@ -205,7 +205,7 @@ class Tasks:
             .txt (tabs, commas, semicolons or blanks, whichever the first line has). Hidden files
             are skipped. The tasks are in natural order, sub-2 before sub-10.
         pattern : str, optional
-            Which files to read instead, for example ``"sub-*/*_timeseries.tsv"``.
+            Which files to read instead, for example ``"sub-*/func/*_timeseries.tsv"``.
         **options
             ``centre``, ``standardise``, ``effective_samples``; see `Tasks`.
         """
