@@ -135,9 +135,9 @@ def describe(data: str, **reading) -> None:
 @click.option("--draws", default=30, show_default=True, help="Draws of sigma_h per E-step.")
 @click.option(
     "--tol",
-    default=0.1,
+    default=0.05,
     show_default=True,
-    help="Monte Carlo error of Q, per task, at which EM may stop.",
+    help="Gain in Q, per task, below which EM ends.",
 )
 @click.option("--max-iter", default=50, show_default=True, help="Most EM iterations.")
 @click.option(

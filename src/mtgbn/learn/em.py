@@ -45,6 +45,9 @@ _SMALLEST_GAIN = 1e-9
 # A gain below this many Monte Carlo standard errors is no gain.
 _CERTAINTY = 2.0
 
+# Largest Monte Carlo error, in units of the tolerance, by which a gain can be called none.
+_PRECISION = 2.0
+
 # Most draws in an E-step, as a multiple of what was asked for.
 _MOST_DRAWS = 8
 
@@ -344,30 +347,30 @@ def _decide(problem: Problem, history: tuple[Iteration, ...]) -> tuple[int, str,
         if last.n_changed == history[-2].n_changed == 0:
             return n_draws, "no graph changed in two iterations", True
         gain, error = max((each.gain, each.gain_error) for each in history[-2:])
-        return (
-            n_draws,
-            (
-                f"in two iterations the gain in Q, at most {gain:.2g}, was within {_CERTAINTY:g} Monte "
-                f"Carlo standard errors of {error:.2g}"
-            ),
-            True,
+        reason = (
+            f"in two iterations the gain in Q, at most {gain:.2g} (Monte Carlo standard error "
+            f"{error:.2g}), was below tol = {problem.tolerance:g} per task or within two errors"
         )
+        return n_draws, reason, True
     if len(history) >= problem.max_iter:
         return n_draws, f"max_iter = {problem.max_iter} iterations were done", False
-    if _is_within_error(last) and last.gain_error > problem.tolerance * len(problem.tasks):
+    if not _is_exact(problem, last):
         n_draws = min(2 * n_draws, _MOST_DRAWS * problem.n_draws)
     return n_draws, "", False
 
 
 def _is_idle(problem: Problem, iteration: Iteration) -> bool:
-    """Whether nothing was gained that could be told from noise, by draws that could have told."""
-    exact = iteration.gain_error <= problem.tolerance * len(problem.tasks)
+    """Whether nothing worth having was gained, by draws that could have told."""
+    enough = max(_CERTAINTY * iteration.gain_error, problem.tolerance * len(problem.tasks))
+    return iteration.gain <= enough and _is_exact(problem, iteration)
+
+
+def _is_exact(problem: Problem, iteration: Iteration) -> bool:
+    """Whether the gain is known well enough to decide, or as well as it will ever be."""
+    if iteration.gain > _CERTAINTY * iteration.gain_error:
+        return True
     exhausted = iteration.n_draws >= _MOST_DRAWS * problem.n_draws
-    return _is_within_error(iteration) and (exact or exhausted)
-
-
-def _is_within_error(iteration: Iteration) -> bool:
-    return iteration.gain <= _CERTAINTY * iteration.gain_error
+    return exhausted or iteration.gain_error <= _PRECISION * problem.tolerance * len(problem.tasks)
 
 
 def _spawn(problem: Problem, number: int) -> list[np.random.SeedSequence]:

@@ -60,8 +60,8 @@ class MTGBN(Estimator):
     n_draws : int
         Draws of sigma_h in an E-step; their number grows when the Monte Carlo error asks for it.
     tol : float
-        Largest Monte Carlo error of a gain in Q, per task, at which EM may stop because the gain is
-        within it.
+        A gain in Q below this, per task, in two iterations ends EM; as does one within twice its Monte
+        Carlo error, if that error is at most twice this.
     max_iter : int
         Most EM iterations.
     n_jobs : int, optional
@@ -120,7 +120,7 @@ class MTGBN(Estimator):
         candidates: Literal["all", "mmpc", "pooled"] | None = None,
         knowledge: Knowledge | Mapping[str, Any] | None = None,
         n_draws: int = 30,
-        tol: float = 0.1,
+        tol: float = 0.05,
         max_iter: int = 50,
         n_jobs: int | None = None,
         random_state: int | np.random.SeedSequence | np.random.Generator | None = None,
