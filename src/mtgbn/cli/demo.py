@@ -22,7 +22,7 @@ def run_demo(n_tasks: int, n_variables: int, n_rows: int, seed: int) -> None:
     n_edges = simulation.adjacencies.sum(axis=(1, 2))
     console.print(
         f"Simulated {n_tasks} related tasks: {n_variables} variables, {n_rows} rows and "
-        f"{n_edges.min()} to {n_edges.max()} edges each."
+        f"{n_edges.min()} to {n_edges.max()} edges each, many too weak to be seen in so few rows."
     )
     table = Table(title="Wrong edges per task, directions left aside", title_justify="left")
     for heading in ("method", "", "missing", "too many", "seconds"):
