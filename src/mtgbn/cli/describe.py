@@ -14,9 +14,7 @@ from mtgbn.tasks.notes import notes_on
 def run_describe(data: str, options: dict) -> None:
     """Read, check, print."""
     console = Console(emoji=False)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", CollinearityWarning)
-        tasks = Tasks.from_any(data, **options)
+    tasks, caught = read_tasks(data, options)
     console.print(f"{len(tasks)} tasks over {tasks.n_variables} variables:")
     console.print(escape(", ".join(tasks.variables)))
     table = Table()
@@ -27,9 +25,17 @@ def run_describe(data: str, options: dict) -> None:
         table.add_row(escape(name), str(rows), f"{n:g}")
     console.print(table)
     for warning in caught:
-        console.print(f"Warning: {escape(str(warning.message))}")
+        console.print(f"Warning: {escape(warning)}")
     for note in notes_on(tasks):
         console.print(f"Note: {escape(note)}")
+
+
+def read_tasks(data: str, options: dict) -> tuple[Tasks, list[str]]:
+    """The tasks, and what they were warned of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", CollinearityWarning)
+        tasks = Tasks.from_any(data, **options)
+    return tasks, [str(warning.message) for warning in caught]
 
 
 def escape(text: str) -> str:

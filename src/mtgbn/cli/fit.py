@@ -14,17 +14,11 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
-from mtgbn.cli.describe import escape
-from mtgbn.errors import (
-    CollinearityWarning,
-    ConvergenceWarning,
-    ImproperPosteriorError,
-    InputError,
-)
-from mtgbn.graphs import to_dot, to_graphml
+from mtgbn.cli.describe import escape, read_tasks
+from mtgbn.errors import ConvergenceWarning, ImproperPosteriorError, InputError
 from mtgbn.learn import AVG, MTGBN, SIG, State
 from mtgbn.results import load_result, save_result, summarise
-from mtgbn.results.folder import RESULT_FILE
+from mtgbn.results.folder import GRAPH_FORMATS, RESULT_FILE
 from mtgbn.search import Knowledge
 from mtgbn.tasks import Tasks
 from mtgbn.tasks.notes import notes_on
@@ -35,7 +29,6 @@ __all__ = ["NOT_CONVERGED", "run_fit", "run_show"]
 NOT_CONVERGED = 3
 
 _CHECKPOINT = "checkpoint.npz"
-_CONVERTERS = {"graphml": to_graphml, "dot": to_dot}
 _METHODS = {"mtgbn": MTGBN, "sig": SIG, "avg": AVG}
 
 
@@ -63,7 +56,7 @@ def run_fit(
     estimator = _METHODS[method](**settings)
     estimator.check(tasks)
     for kind in writing["graph_formats"]:  # before the work, not after it
-        _CONVERTERS[kind](np.zeros((tasks.n_variables,) * 2, dtype=bool), tasks.variables)
+        GRAPH_FORMATS[kind](np.zeros((tasks.n_variables,) * 2, dtype=bool), tasks.variables)
     is_new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     start = time.monotonic()
@@ -97,12 +90,10 @@ def _say(console: Console, text: str) -> None:
 
 
 def _read(data: str, reading: dict[str, Any], say) -> Tasks:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", CollinearityWarning)
-        tasks = Tasks.from_any(data, **reading)
+    tasks, caught = read_tasks(data, reading)
     say(f"Read {tasks!r} from {data}.")
     for warning in caught:
-        say(f"Warning: {warning.message}")
+        say(f"Warning: {warning}")
     for note in notes_on(tasks):
         say(f"Note: {note}.")
     return tasks
@@ -227,9 +218,8 @@ def _finished(folder: Path, estimator, tasks: Tasks) -> int | None:
     if not converged and now["max_iter"] > found.n_iter_:
         return None
     if converged:
-        (folder / _CHECKPOINT).unlink(
-            missing_ok=True
-        )  # of a fit that was killed right after its end
+        # Of a fit that was killed right after its end.
+        (folder / _CHECKPOINT).unlink(missing_ok=True)
     return 0 if converged else NOT_CONVERGED
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from mtgbn.learn import em
 from mtgbn.learn.edge_prior import EdgePrior, edge_prior_of
 from mtgbn.learn.estimator import Estimator, entropy_of
-from mtgbn.learn.parameters import Network, posterior_network
+from mtgbn.learn.parameters import Network, Parameters, posterior_network
 from mtgbn.model.arguments import seed_sequence
 from mtgbn.search import Knowledge
 from mtgbn.tasks import Tasks
@@ -42,29 +42,26 @@ class _Baseline(Estimator):
 
     def check(self, tasks: Tasks) -> None:
         """Raise what `fit` would, as far as it can be told without fitting."""
+        self._check_search(tasks)
         edge_prior_of(self.edge_prior, tasks.n_variables)
-        seed_sequence(self.random_state)
-        self._search_settings()
-        self._constraints(tasks)
+        if not isinstance(self.random_state, np.random.Generator):  # which looking would advance
+            seed_sequence(self.random_state)
 
     def _learn(self, tasks: Tasks, report) -> tuple[np.ndarray, EdgePrior]:
         """Graphs of the tasks, each searched alone."""
         edge_prior = edge_prior_of(self.edge_prior, tasks.n_variables)
         ordered, task_places, variable_places = self._canonical(tasks)
-        problem = em.Problem(
+        seeds = seed_sequence(self.random_state)
+        self.random_state_ = entropy_of(seeds)
+        learned = em.learn_alone(
             ordered,
             self._constraints(ordered),
-            em.vague_nu0(tasks.n_variables),
             edge_prior,
-            "uniform",
             self._search_settings(),
-            1,
-            0.0,
-            1,
-            seed_sequence(self.random_state),
+            seeds,
+            self.n_jobs,
+            report,
         )
-        self.random_state_ = entropy_of(problem.seeds)
-        learned = em.learn_alone(problem, self.n_jobs, report)
         square = np.ix_(variable_places, variable_places)
         return np.array([learned[t][square] for t in task_places]), edge_prior
 
@@ -90,8 +87,7 @@ class SIG(_Baseline):
     def fit(self, tasks, y: None = None, *, progress: Callable | None = None) -> Self:
         """Learn the graph of every task from its own data; arguments as for `MTGBN.fit`."""
         tasks = Tasks.from_any(tasks)
-        report = (lambda what, done, total: None) if progress is None else progress
-        self._store(tasks, *self._learn(tasks, report))
+        self._store(tasks, *self._learn(tasks, progress or em.silent))
         self._store_parameters()
         return self
 
@@ -120,16 +116,18 @@ class AVG(_Baseline):
     def fit(self, tasks, y: None = None, *, progress: Callable | None = None) -> Self:
         """Learn one graph from all data; arguments as for `MTGBN.fit`."""
         tasks = Tasks.from_any(tasks)
-        report = (lambda what, done, total: None) if progress is None else progress
         scatter, n = tasks.pooled_scatter()
         pooled = Tasks([scatter], [n], tasks.variables)
-        (graph,), edge_prior = self._learn(pooled, report)
+        (graph,), edge_prior = self._learn(pooled, progress or em.silent)
         self._store(tasks, np.array([graph] * len(tasks)), edge_prior)
         self._store_parameters()
         return self
 
     def _network(self, t: int) -> Network:
         return _alone(self.graphs_[t], *self._tasks.pooled_scatter())
+
+    def _parameters(self) -> list[Parameters]:
+        return [self._network(0).parameters()] * len(self._tasks)
 
 
 def _alone(graph: np.ndarray, scatter: np.ndarray, n: float) -> Network:

@@ -26,7 +26,16 @@ from mtgbn.search import (
 from mtgbn.search.triangulated import TriangulatedPrior, climb_triangulated
 from mtgbn.tasks import Tasks
 
-__all__ = ["Iteration", "Problem", "State", "advance", "draw_finally", "learn_alone", "start"]
+__all__ = [
+    "Iteration",
+    "Problem",
+    "State",
+    "advance",
+    "draw_finally",
+    "learn_alone",
+    "silent",
+    "start",
+]
 
 N_CHAINS = 2
 
@@ -128,16 +137,28 @@ class Find(NamedTuple):
 Report = Callable[[str, int, int], None]
 
 
+def silent(what: str, done: int, total: int) -> None:
+    """Report to nobody."""
+
+
 def start(problem: Problem, n_jobs: int | None, report: Report) -> State:
     """Begin with the graphs that the tasks have by themselves (docs/decisions.md)."""
-    adjacencies = learn_alone(problem, n_jobs, report)
+    adjacencies = learn_alone(
+        problem.tasks,
+        problem.constraints,
+        problem.edge_prior,
+        problem.search,
+        problem.seeds,
+        n_jobs,
+        report,
+    )
     return State(adjacencies, (), problem.n_draws)
 
 
 def advance(problem: Problem, state: State, n_jobs: int | None, report: Report) -> State:
     """Do one iteration."""
     number = len(state.history)
-    draws_seed, search_seed = _spawn(problem, number + 1)
+    draws_seed, search_seed = _spawn(problem.seeds, number + 1)
     per_chain = -(-state.n_draws // N_CHAINS)
     draws = _draw(problem, state, per_chain, _WARMUP, draws_seed, n_jobs, report)
 
@@ -174,16 +195,24 @@ def advance(problem: Problem, state: State, n_jobs: int | None, report: Report) 
 
 def draw_finally(problem: Problem, state: State, n_jobs: int | None, report: Report) -> Draws:
     """Draw sigma_h given the graphs with which EM has ended."""
-    seed, _ = _spawn(problem, len(state.history) + 1)
+    seed, _ = _spawn(problem.seeds, len(state.history) + 1)
     per_chain = max(_LAST_DRAWS, -(-problem.n_draws // N_CHAINS))
     return _draw(problem, state, per_chain, _LAST_WARMUP, seed, n_jobs, report)
 
 
-def learn_alone(problem: Problem, n_jobs: int | None, report: Report) -> np.ndarray:
+def learn_alone(
+    tasks: Tasks,
+    constraints: tuple[Constraints, ...],
+    edge_prior: EdgePrior,
+    search: SearchSettings,
+    seeds: np.random.SeedSequence,
+    n_jobs: int | None,
+    report: Report,
+) -> np.ndarray:
     """Search every task for itself, with a vague prior around its own variances."""
-    _, seed = _spawn(problem, 0)
-    p = problem.tasks.n_variables
-    nobody = problem.edge_prior._replace(similarity=np.inf).log_odds(np.zeros((p, p)), 0)
+    _, seed = _spawn(seeds, 0)
+    p = tasks.n_variables
+    nobody = edge_prior._replace(similarity=np.inf).log_odds(np.zeros((p, p)), 0)
     nu0 = vague_nu0(p)
     finds = _in_parallel(
         improve_task,
@@ -195,14 +224,12 @@ def learn_alone(problem: Problem, n_jobs: int | None, report: Report) -> np.ndar
                 nu0,
                 "uniform",
                 nobody,
-                constraints,
-                problem.search,
+                allowed,
+                search,
                 None,
                 seed,
             )
-            for scatter, n, constraints in zip(
-                problem.tasks.scatters, problem.tasks.ns, problem.constraints, strict=True
-            )
+            for scatter, n, allowed in zip(tasks.scatters, tasks.ns, constraints, strict=True)
         ],
         n_jobs,
         report,
@@ -373,10 +400,10 @@ def _is_exact(problem: Problem, iteration: Iteration) -> bool:
     return exhausted or iteration.gain_error <= _PRECISION * problem.tolerance * len(problem.tasks)
 
 
-def _spawn(problem: Problem, number: int) -> list[np.random.SeedSequence]:
+def _spawn(seeds: np.random.SeedSequence, number: int) -> list[np.random.SeedSequence]:
     """Seeds for the draws and for the searches of an iteration, always the same ones."""
-    key = (*problem.seeds.spawn_key, number)
-    return np.random.SeedSequence(problem.seeds.entropy, spawn_key=key).spawn(2)
+    key = (*seeds.spawn_key, number)
+    return np.random.SeedSequence(seeds.entropy, spawn_key=key).spawn(2)
 
 
 def _joined(adjacency: np.ndarray) -> np.ndarray:

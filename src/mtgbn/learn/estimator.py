@@ -10,7 +10,7 @@ from mtgbn.errors import InputError, NotFittedError
 from mtgbn.graphs import cpdag
 from mtgbn.learn.canonical import canonical_order
 from mtgbn.learn.edge_prior import EdgePrior
-from mtgbn.learn.parameters import Network
+from mtgbn.learn.parameters import Network, Parameters
 from mtgbn.model.arguments import check_count, seed_sequence
 from mtgbn.search import Constraints, Knowledge, SearchSettings, find_candidates, restrict
 from mtgbn.tasks import Tasks
@@ -146,14 +146,23 @@ class Estimator:
             )
         return knowledge.resolve(self.variables_ if variables is None else variables)
 
-    def _constraints(self, tasks: Tasks) -> tuple[Constraints, ...]:
-        constraints = self.resolved_knowledge(tasks.variables)
+    def _check_search(self, tasks: Tasks) -> None:
+        """Raise what is wrong with the search and its constraints, without computing candidates."""
+        self.resolved_knowledge(tasks.variables)
+        self._search_settings()
+        self._candidates()
+
+    def _candidates(self) -> str:
         method = self.candidates
         if method is None:
             method = "all" if self.search == "boss" else "mmpc"
         if method not in ("all", "mmpc", "pooled"):
             raise InputError(f"candidates must be 'all', 'mmpc' or 'pooled'; got {method!r}")
-        candidates = find_candidates(tasks.scatters, tasks.ns, method)
+        return method
+
+    def _constraints(self, tasks: Tasks) -> tuple[Constraints, ...]:
+        constraints = self.resolved_knowledge(tasks.variables)
+        candidates = find_candidates(tasks.scatters, tasks.ns, self._candidates())
         return tuple(restrict(constraints, each) for each in candidates)
 
     @staticmethod
@@ -174,20 +183,28 @@ class Estimator:
                     f"{self.n_jobs!r}"
                 )
 
-    def _store(self, tasks: Tasks, graphs: np.ndarray, edge_prior: EdgePrior) -> None:
+    def _store(
+        self,
+        tasks: Tasks,
+        graphs: np.ndarray,
+        edge_prior: EdgePrior,
+        cpdags: np.ndarray | None = None,
+    ) -> None:
         self._tasks = tasks
         self.task_names_ = tasks.names
         self.variables_ = tasks.variables
         self.n_features_in_ = tasks.n_variables
         self.edge_prior_ = edge_prior
         self.graphs_ = graphs
-        self.cpdags_ = np.array([cpdag(graph) for graph in graphs])
+        self.cpdags_ = np.array([cpdag(graph) for graph in graphs]) if cpdags is None else cpdags
 
     def _store_parameters(self) -> None:
-        parameters = [self._network(t).parameters() for t in range(len(self._tasks))]
         self.covariances_, self.coefficients_, self.residual_variances_ = map(
-            np.array, zip(*parameters, strict=True)
+            np.array, zip(*self._parameters(), strict=True)
         )
+
+    def _parameters(self) -> list[Parameters]:
+        return [self._network(t).parameters() for t in range(len(self._tasks))]
 
 
 def entropy_of(seeds: np.random.SeedSequence) -> int | list[int] | str:

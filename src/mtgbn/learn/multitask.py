@@ -165,10 +165,12 @@ class MTGBN(Estimator):
             ends with the same result as one that was never interrupted.
         """
         tasks = Tasks.from_any(tasks)
-        report = (lambda what, done, total: None) if progress is None else progress
-        self.resolved_knowledge(tasks.variables)  # in the user's order, for messages
+        report = progress or em.silent
+        self.check(tasks)
         seeds = seed_sequence(self.random_state)
-        problem, belongs_to = self._pose(tasks, seeds)
+        ordered, *places = self._canonical(tasks)
+        problem = self._pose(ordered, seeds)
+        belongs_to = self._fingerprint(tasks)
         state = None
         if checkpoint is not None:
             if not Path(checkpoint).absolute().parent.is_dir():
@@ -194,18 +196,12 @@ class MTGBN(Estimator):
         if checkpoint is not None:
             write_checkpoint(checkpoint, state, entropy_text(seeds), belongs_to)
         draws = em.draw_finally(problem, state, self.n_jobs, report)
-        self._finish(tasks, problem, state, draws)
+        self._finish(tasks, places, problem, state, draws)
         return self
 
     def check(self, tasks: Tasks) -> None:
         """Raise what `fit` would, as far as it can be told without fitting."""
-        self.resolved_knowledge(tasks.variables)  # in the user's order, for messages
-        self._pose(tasks, seed_sequence(self.random_state))
-
-    def _pose(
-        self, tasks: Tasks, seeds: np.random.SeedSequence
-    ) -> tuple[em.Problem, dict[str, str]]:
-        """Everything checked, in canonical order, and what a checkpoint of it belongs to."""
+        self._check_search(tasks)
         check_count("n_draws", self.n_draws, 8)
         check_count("max_iter", self.max_iter, 1)
         if not (isinstance(self.tol, Real) and self.tol >= 0):
@@ -216,14 +212,21 @@ class MTGBN(Estimator):
                 "structure_prior='decomposable' is no sum over families; it needs search='mmhc' without "
                 "a tabu list"
             )
-        p = tasks.n_variables
-        nu0 = p - 1 + _DEFAULT_DELTA if self.nu0 is None else self.nu0
-        check_delta(nu0, p)
-        ordered, _, _ = self._canonical(tasks)
-        problem = em.Problem(
+        check_delta(self._nu0(tasks.n_variables), tasks.n_variables)
+        edge_prior_of(self.edge_prior, tasks.n_variables)
+        if not isinstance(self.random_state, np.random.Generator):  # which looking would advance
+            seed_sequence(self.random_state)
+
+    def _nu0(self, p: int) -> float:
+        return p - 1 + _DEFAULT_DELTA if self.nu0 is None else self.nu0
+
+    def _pose(self, ordered: Tasks, seeds: np.random.SeedSequence) -> em.Problem:
+        """What EM works on, from tasks in canonical order."""
+        p = ordered.n_variables
+        return em.Problem(
             ordered,
             self._constraints(ordered),
-            float(nu0),
+            float(self._nu0(p)),
             edge_prior_of(self.edge_prior, p),
             self.structure_prior,
             self._search_settings(),
@@ -232,15 +235,25 @@ class MTGBN(Estimator):
             self.max_iter,
             seeds,
         )
+
+    def _fingerprint(self, tasks: Tasks) -> dict[str, str]:
+        """What a checkpoint of this fit belongs to."""
         settings = self.get_params()
         for name in ("n_jobs", "random_state", "max_iter"):
             del settings[name]
         settings["mtgbn"] = mtgbn.__version__
-        return problem, fingerprint(tasks, settings)
+        return fingerprint(tasks, settings)
 
-    def _finish(self, tasks: Tasks, problem: em.Problem, state: em.State, draws: Draws) -> None:
+    def _finish(
+        self,
+        tasks: Tasks,
+        places: list[list[int]],
+        problem: em.Problem,
+        state: em.State,
+        draws: Draws,
+    ) -> None:
         """Put everything back into the order of the user's tasks and variables."""
-        _, task_places, variable_places = self._canonical(tasks)
+        task_places, variable_places = places
         square = np.ix_(variable_places, variable_places)
         graphs = np.array([state.adjacencies[t][square] for t in task_places])
         self._store(tasks, graphs, problem.edge_prior)

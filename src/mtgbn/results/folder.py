@@ -27,9 +27,10 @@ from mtgbn.sampling import Draws
 from mtgbn.search import Knowledge
 from mtgbn.tasks import Tasks
 
-__all__ = ["RESULT_FILE", "load_result", "save_result"]
+__all__ = ["GRAPH_FORMATS", "RESULT_FILE", "load_result", "save_result"]
 
 RESULT_FILE = "result.json"
+GRAPH_FORMATS = {"graphml": to_graphml, "dot": to_dot}
 _EDGES_FILE = "edges.tsv"
 _NETWORKS_FILE = "networks.npz"
 _FORMAT = "mtgbn result 1"
@@ -71,7 +72,7 @@ def save_result(
         raise InputError("there is nothing to save: the estimator is not fitted")
     if draws_format not in ("npz", "netcdf", "none"):
         raise InputError(f"draws_format must be 'npz', 'netcdf' or 'none'; got {draws_format!r}")
-    unknown = set(graph_formats) - {"graphml", "dot"}
+    unknown = set(graph_formats) - set(GRAPH_FORMATS)
     if unknown:
         raise InputError(f"graph_formats may be 'graphml' and 'dot'; got {unknown.pop()!r}")
     folder = Path(folder)
@@ -84,7 +85,7 @@ def save_result(
         name = {"npz": "draws.npz", "netcdf": "draws.nc"}[draws_format]
         contents[name] = write(estimator.draws_)
     for kind in graph_formats:
-        convert = {"graphml": to_graphml, "dot": to_dot}[kind]
+        convert = GRAPH_FORMATS[kind]
         for name, graph in zip(_file_names(estimator.task_names_), estimator.graphs_, strict=True):
             contents[f"{kind}/{name}.{kind}"] = convert(graph, estimator.variables_).encode()
     stale = _files_of(folder) - set(contents)
@@ -261,9 +262,10 @@ def _restore(folder: Path, about: dict[str, Any]):
         arrays["centres"],
         arrays["scales"],
     )
-    estimator._store(tasks, arrays["graphs"], EdgePrior(*map(float, about["edge_prior"])))
+    edge_prior = EdgePrior(*map(float, about["edge_prior"]))
+    estimator._store(tasks, arrays["graphs"], edge_prior, arrays["cpdags"])
     estimator.random_state_ = settings["random_state"]
-    for name in _NETWORK_ARRAYS:
+    for name in ("covariances", "coefficients", "residual_variances"):
         setattr(estimator, f"{name}_", arrays[name])
     if isinstance(estimator, MTGBN):
         estimator.nu0_ = float(about["nu0"])
