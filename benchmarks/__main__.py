@@ -3,7 +3,7 @@
 import importlib.metadata
 import platform
 
-from benchmarks import gradient, growth, learners, peers, samplers
+from benchmarks import calibration, gradient, growth, joint_peers, learners, peers, samplers
 
 
 def processor() -> str:
@@ -18,7 +18,7 @@ def processor() -> str:
 def main() -> None:
     packages = (
         *("numpy", "scipy", "numba", "jax", "nutpie", "arviz-stats"),
-        *("causal-learn", "ges", "pgmpy"),
+        *("causal-learn", "ges", "pgmpy", "lingam", "gglasso", "nilearn"),
     )
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in packages)
     print(f"{processor()}; Python {platform.python_version()}, {versions}\n")
@@ -28,6 +28,8 @@ def main() -> None:
         ("Effective samples per second", samplers),
         ("Graphs of single tasks, against other programs", peers),
         ("Graphs of related tasks", learners),
+        ("Graphs of related tasks, against other programs", joint_peers),
+        ("Calibration of the joint sampler", calibration),
     ):
         print(f"## {title}\n\n{module.main()}\n", flush=True)
 

@@ -71,8 +71,13 @@ def test_demo_is_decided_by_its_seed():
     assert table("1") != table("2")
 
 
-def test_demo_without_enough_data_says_so(monkeypatch, capsys):
-    code = run_main(monkeypatch, "demo", "--tasks", "1", "--variables", "5", "--rows", "3")
+def test_data_that_say_too_little_of_sigma_h_are_a_message_and_code_1(
+    tmp_path, monkeypatch, capsys
+):
+    (tmp_path / "data").mkdir()
+    data = write_folder(tmp_path / "data", "a,b,c,d,e", n_tasks=1, n_rows=3)
+    options = ["--structure-prior", "restricted", "--quiet"]
+    code = run_main(monkeypatch, "fit", data, str(tmp_path / "out"), *options)
     captured = capsys.readouterr()
     assert code == 1
     assert captured.err.startswith("mtgbn: the posterior of sigma_h is improper")
@@ -160,6 +165,22 @@ def test_as_a_program(tmp_path):
     assert bad.stdout == ""
     assert bad.stderr.startswith("mtgbn: ")
     assert "Traceback" not in bad.stderr
+
+
+def test_describe_refuses_or_counts_missing_values(tmp_path):
+    write_folder(tmp_path)
+    lines = (tmp_path / "sub-1.csv").read_text().splitlines()
+    lines[2] = "," + lines[2].split(",", 1)[1]
+    (tmp_path / "sub-1.csv").write_text("\n".join(lines))
+    for options in ([], ["--missing", "error"]):
+        refused = invoke("describe", str(tmp_path), *options)
+        assert refused.exit_code == 1
+        assert "'sub-1'" in str(refused.exception)
+    counted = invoke("describe", str(tmp_path), "--missing", "em")
+    assert counted.exit_code == 0
+    assert "1 values" in counted.output
+    assert "in 1 of 2 tasks" in counted.output
+    assert invoke("describe", str(tmp_path), "--missing", "drop").exit_code == 2
 
 
 def test_describe_notes_what_is_perhaps_not_meant(tmp_path):

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,8 @@ from distributed import Client, LocalCluster
 
 from mtgbn import MTGBN, Tasks, load_result
 from mtgbn.cli import cli
+from mtgbn.cli.edge_prior import edge_prior_from_text
+from mtgbn.errors import ConvergenceWarning
 from mtgbn.simulate import simulate_tasks
 
 PROGRAM = [sys.executable, "-c", "from mtgbn.cli import main; main()"]
@@ -35,6 +38,25 @@ def data(tmp_path_factory):
     (folder / "long.csv").write_text("\n".join(long))
     arrays = dict(zip(names, simulation.arrays, strict=True))
     np.savez(folder / "tasks.npz", variables=np.array(variables), **arrays)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    """Three tasks with the strong edges v0 -> v2 <- v1 -> v3, and the same with a value missing."""
+    folder = tmp_path_factory.mktemp("tiny")
+    rng = np.random.default_rng(4)
+    for name in ("whole", "holey"):
+        (folder / name).mkdir()
+    for task in range(3):
+        noise = rng.normal(size=(4, 30))
+        v2, v3 = noise[0] + noise[1] + 0.5 * noise[2], noise[1] - 0.7 * noise[3]
+        rows = np.column_stack([noise[0], noise[1], v2, v3]).tolist()
+        lines = [",".join(map(repr, row)) for row in rows]
+        (folder / "whole" / f"t{task}.csv").write_text("\n".join(["v0,v1,v2,v3", *lines]))
+        if task == 1:
+            lines[5] = lines[5].rpartition(",")[0] + ","
+        (folder / "holey" / f"t{task}.csv").write_text("\n".join(["v0,v1,v2,v3", *lines]))
     return folder
 
 
@@ -61,7 +83,9 @@ def test_all_forms_of_data_give_the_result_of_the_estimator(data, tmp_path):
     assert run("fit", data / "tasks.npz", tmp_path / "b", "--seed", 5).exit_code == 0
     long = run("fit", data / "long.csv", tmp_path / "c", "--task-column", "who", "--seed", 5)
     assert long.exit_code == 0, long.output
-    fitted = MTGBN(random_state=5).fit(Tasks.from_folder(data / "tasks"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fitted = MTGBN(random_state=5).fit(Tasks.from_folder(data / "tasks"))
     for name in "abc":
         loaded = load_result(tmp_path / name)
         assert set(loaded.task_names_) == {"1", "02", "c", "d e"}
@@ -74,7 +98,7 @@ def test_options_reach_the_estimator(data, tmp_path):
     knowledge = tmp_path / "knowledge.json"
     knowledge.write_text(json.dumps({"forbidden": [["v0", "v1"]], "max_parents": 1}))
     result = run(
-        *("fit", data / "tasks", tmp_path / "out", "--nu0", 30, "--edge-prior", 0.3, 2),
+        *("fit", data / "tasks", tmp_path / "out", "--nu0", 30, "--edge-prior", "0.3,2"),
         *("--structure-prior", "scale_free", "--search", "mmhc", "--restarts", 2, "--tabu", 3),
         *("--candidates", "pooled", "--knowledge", knowledge, "--draws", 12, "--tol", 0.2),
         *("--max-iter", 7, "--seed", 9, "--jobs", 1, "--standardise", "--effective-samples", 25),
@@ -108,9 +132,10 @@ def test_options_reach_the_estimator(data, tmp_path):
 def test_baselines(data, tmp_path, method):
     assert run("fit", data / "tasks", tmp_path / "out", "--method", method).exit_code == 0
     assert type(load_result(tmp_path / "out")).__name__ == method.upper()
-    refused = run("fit", data / "tasks", tmp_path / "x", "--method", method, "--nu0", 40)
-    assert refused.exit_code == 2
-    assert "--nu0 has no meaning" in refused.output
+    for flag, value in (("--nu0", 40), ("--nu0", "auto"), ("--estimator", "map"), ("--rounds", 40)):
+        refused = run("fit", data / "tasks", tmp_path / "x", "--method", method, flag, value)
+        assert refused.exit_code == 2
+        assert f"{flag} has no meaning with --method {method}" in refused.output
 
 
 def test_show_prints_the_summary(data, tmp_path):
@@ -118,8 +143,196 @@ def test_show_prints_the_summary(data, tmp_path):
     shown = run("show", tmp_path / "out")
     assert shown.exit_code == 0
     assert "4 tasks over 5 variables" in shown.output
-    for word in ("Converged", "d e", "Most common edges", "reversible"):
-        assert word in shown.output
+    words = " ".join(shown.output.split())
+    for line in load_result(tmp_path / "out").relatedness_.in_words():
+        assert line in words
+    for word in ("Converged", "d e", "Most common edges", "chosen", "belongs", "leave-one-out"):
+        assert word in words
+    assert "reversible" not in words
+
+
+def test_posterior_gives_the_probabilities_of_the_estimator(tiny, tmp_path):
+    options = ("--estimator", "posterior", "--rounds", 40, "--nu0", "auto", "--seed", 6)
+    done = run("fit", tiny / "whole", tmp_path / "out", *options, "--edge-prior", "sampled")
+    assert done.exit_code == 0, done.output
+    assert "R-hat is below 1.05" in done.output
+    settings = {"nu0": "auto", "edge_prior": "sampled", "n_rounds": 40, "random_state": 6}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fitted = MTGBN(estimator="posterior", **settings).fit(Tasks.from_folder(tiny / "whole"))
+    loaded = load_result(tmp_path / "out")
+    params = loaded.get_params()
+    assert {name: params[name] for name in settings} == settings
+    np.testing.assert_array_equal(loaded.edge_probabilities_, fitted.edge_probabilities_)
+    assert loaded.adjacency_probabilities_[:, 0, 2].min() > 0.5
+    assert (tmp_path / "out" / "probabilities.tsv").exists()
+    shown = " ".join(run("show", tmp_path / "out").output.split())
+    for word in ("R-hat is below 1.05", "probability", "All tasks", "belongs"):
+        assert word in shown
+    assert "EM iteration" not in shown
+
+
+def test_an_interrupted_posterior_goes_on_to_the_same_bytes(tiny, tmp_path, monkeypatch):
+    options = ("--estimator", "posterior", "--rounds", 40)
+    calls = []
+
+    def interrupt(self, state):
+        calls.append(state)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("mtgbn.cli.fit._Watch.iterated", interrupt)
+        assert run("fit", tiny / "whole", tmp_path / "out", *options).exit_code == 130
+    for other in (("--estimator", "map"), ("--estimator", "posterior", "--rounds", 60)):
+        refused = run("fit", tiny / "whole", tmp_path / "out", "--resume", *other)
+        assert refused.exit_code == 1
+        assert "is the checkpoint of a fit with" in str(refused.exception)
+    assert run("fit", tiny / "whole", tmp_path / "out", *options, "--resume").exit_code == 0
+    assert run("fit", tiny / "whole", tmp_path / "straight", *options).exit_code == 0
+    assert contents(tmp_path / "out") == contents(tmp_path / "straight")
+    again = run("fit", tiny / "whole", tmp_path / "out", *options, "--resume")
+    assert again.exit_code == 0
+    assert "nothing to resume" in again.output
+    for other in ((), ("--estimator", "posterior", "--rounds", 60), (*options, "--nu0", 50)):
+        refused = run("fit", tiny / "whole", tmp_path / "out", "--resume", *other)
+        assert refused.exit_code == 1
+        assert "other data or settings" in str(refused.exception)
+
+
+def test_missing_values(tiny, tmp_path):
+    refused = run("fit", tiny / "holey", tmp_path / "out")
+    assert refused.exit_code == 1
+    assert "'t1'" in str(refused.exception)
+    baseline = run("fit", tiny / "holey", tmp_path / "out", "--missing", "em", "--method", "sig")
+    assert baseline.exit_code == 1
+    assert "'t1' lacks values" in str(baseline.exception)
+    assert not (tmp_path / "out").exists()
+    done = run("fit", tiny / "holey", tmp_path / "out", "--missing", "em")
+    assert done.exit_code == 0, done.output
+    assert "1 values" in done.output
+    loaded = load_result(tmp_path / "out")
+    assert loaded.missing == "em"
+    expected = Tasks.from_folder(tiny / "holey", missing="em")
+    np.testing.assert_array_equal(loaded._tasks.incomplete[1], expected.incomplete[1])
+    before = contents(tmp_path / "out")
+    again = run("fit", tiny / "holey", tmp_path / "out", "--missing", "em", "--resume")
+    assert again.exit_code == 0
+    assert "nothing to resume" in again.output
+    other = run("fit", tiny / "whole", tmp_path / "out", "--missing", "em", "--resume")
+    assert other.exit_code == 1
+    assert "other data or settings" in str(other.exception)
+    assert contents(tmp_path / "out") == before
+
+
+@pytest.mark.parametrize(
+    ("text", "meaning"),
+    [
+        *((word, word) for word in ("shared", "density", "sampled")),
+        ("0.3", 0.3),
+        ("0.3,2", (0.3, 2.0)),
+        ("1e-2,inf", (0.01, np.inf)),
+    ],
+)
+def test_what_the_text_of_an_edge_prior_means(text, meaning):
+    assert edge_prior_from_text(text) == meaning
+
+
+MATRIX = np.array([[9, 0.1, 0.2, 0.3], [0.1, 9, 0.4, 0.5], [0.2, 0.4, 9, 0.6], [0.3, 0.5, 0.6, 9]])
+
+
+def write_matrix(path, order=(2, 0, 3, 1), delimiter=",", corner=True, diagonal="", matrix=MATRIX):
+    """The matrix with its variables in another order, and one more that is in no task."""
+    names = [f"v{k}" for k in order] + ["v9"]
+    lines = [delimiter.join(["region"] * corner + names)]
+    for i in (*order, None):
+        cells = [
+            diagonal if i == j else repr(0.5 if None in (i, j) else float(matrix[i, j]))
+            for j in (*order, None)
+        ]
+        lines.append(delimiter.join(["v9" if i is None else f"v{i}", *cells]))
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8-sig")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("a.csv", {}),
+        ("a.tsv", {"delimiter": "\t", "diagonal": "NA"}),
+        ("a.tsv", {"delimiter": "\t", "corner": False, "diagonal": "1"}),  # as R writes it
+    ],
+)
+def test_an_edge_prior_in_a_file_is_matched_by_name(tiny, tmp_path, name, options):
+    file, out = write_matrix(tmp_path / name, **options), tmp_path / "out"
+    arguments = ("fit", tiny / "whole", out, "--method", "sig", "--edge-prior", file)
+    assert run(*arguments).exit_code == 0
+    loaded = load_result(out)
+    off = ~np.eye(4, dtype=bool)
+    np.testing.assert_array_equal(loaded.edge_prior[off], MATRIX[off])
+    np.testing.assert_array_equal(loaded.edge_prior_.density[off], MATRIX[off])
+    assert "nothing to resume" in run(*arguments, "--resume").output
+    write_matrix(file, **options, matrix=MATRIX + 1e-9)
+    refused = run(*arguments, "--resume")
+    assert refused.exit_code == 1
+    assert "other data or settings" in str(refused.exception)
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        ("", "is no table"),
+        ("x,v0,v1,v2\nv0,.5,.1,.1\nv1,.1,.5,.1\nv2,.1,.1,.5", "no column 'v3'"),
+        ("x,v0,v1,v2,v3\nv0,,.1,.1,.1\nv1,.1,,.1,.1\nv2,.1,.1,,.1", "no row 'v3'"),
+        ("x,v0,v1,v2,v3\nv0,,.1,.1,.1\nv1,.1,,.1\n", "3 numbers in row 'v1'"),
+        ("x,v0,v1,v2,v3\nv0,,.1,.1,.1\nv0,,.1,.1,.1", "two rows 'v0'"),
+        ("x,v0,v1,v2,v2\nv0,,.1,.1,.1\n", "two columns 'v2'"),
+        ("x,v0,v1,v2,v3\nv0,,.1,?,.1\nv1,.1,,.1,.1\nv2,?,.1,,.1\nv3,.1,.1,.1,", "'?' in row 'v0'"),
+        ("x,v0,v1,v2,v3\nv0,,.1,1,.1\nv1,.1,,.1,.1\nv2,1,.1,,.1\nv3,.1,.1,.1,", "v0 and v2 is 1"),
+        ("x,v0,v1,v2,v3\nv0,,.1,.2,.1\nv1,.1,,.1,.1\nv2,.1,.1,,.1\nv3,.1,.1,.1,", "symmetric"),
+    ],
+)
+def test_a_bad_file_of_edge_priors_is_named(tiny, tmp_path, content, complaint):
+    file = tmp_path / "prior.csv"
+    file.write_text(content)
+    refused = run("fit", tiny / "whole", tmp_path / "out", "--edge-prior", file)
+    assert refused.exit_code == 1
+    assert complaint in str(refused.exception)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "complaint"),
+    [
+        (["--edge-prior", "dense"], 2, "'dense' is none of"),
+        (["--edge-prior", "0.3,"], 2, "is none of"),
+        (["--edge-prior", "0.3,1,2"], 2, "is none of"),
+        (["--edge-prior", "0.3", "2"], 2, "unexpected extra argument"),
+        (["--edge-prior", "2"], 1, "between 0 and 1"),
+        (["--edge-prior", "0.3,-1"], 1, "similarity s above 0"),
+        (["--edge-prior", "nan"], 1, "between 0 and 1"),
+        (["--nu0", "automatic"], 2, "neither a number nor 'auto'"),
+        (["--nu0", "1"], 1, "above p - 1"),
+        (["--nu0", "nan"], 1, "above p - 1"),
+        (["--estimator", "median"], 2, "'map', 'posterior'"),
+        (["--estimator", "posterior", "--rounds", "5"], 1, "n_rounds"),
+        (
+            ["--estimator", "posterior", "--tol", "1"],
+            2,
+            "--tol has no meaning with --estimator post",
+        ),
+        (["--rounds", "40"], 2, "--rounds has no meaning with --estimator map"),
+        (["--estimator", "posterior", "--structure-prior", "restricted"], 1, "'uniform'"),
+        (["--edge-prior", "sampled", "--structure-prior", "restricted"], 1, "'uniform'"),
+        (["--nu0", "auto", "--structure-prior", "restricted"], 1, "'uniform'"),
+        (["--missing", "drop"], 2, "'error', 'em'"),
+    ],
+)
+def test_bad_values_of_options(tiny, tmp_path, options, code, complaint):
+    refused = run("fit", tiny / "whole", tmp_path / "out", *options)
+    assert refused.exit_code == code
+    assert complaint in (refused.output if code == 2 else str(refused.exception))
+    assert not (tmp_path / "out").exists()
 
 
 def test_exit_codes(data, tmp_path):

@@ -8,8 +8,8 @@ from scipy.special import multigammaln
 
 from mtgbn.graphs import is_dag
 from mtgbn.learn import em
-from mtgbn.learn.edge_prior import EdgePrior
 from mtgbn.model import log_structure_prior
+from mtgbn.model.edge_prior import EdgePrior, EdgePriorChoice
 from mtgbn.search import SearchSettings, no_constraints
 from mtgbn.tasks import Tasks
 
@@ -58,7 +58,7 @@ def pose(tasks, seed=0, *, nu0=None, edge_prior=None, structure_prior="uniform",
         tasks=tasks,
         constraints=(no_constraints(p),) * len(tasks),
         nu0=p + 10.0 if nu0 is None else nu0,
-        edge_prior=EdgePrior(0.4, 3.0) if edge_prior is None else edge_prior,
+        edge_prior=EdgePriorChoice(EdgePrior(0.4, 3.0) if edge_prior is None else edge_prior),
         structure_prior=structure_prior,
         search=SearchSettings(),
         seeds=np.random.SeedSequence(seed),
@@ -96,7 +96,7 @@ def log_likelihoods(scatter, n, adjacency, sigma_h, nu0):
 
 def q_by_draw(problem, adjacencies, draws):
     """Log joint density of data and graphs given each draw of sigma_h."""
-    prior = problem.edge_prior.log_probability(counts_of(adjacencies), len(adjacencies))
+    prior = problem.edge_prior.prior.log_probability(counts_of(adjacencies), len(adjacencies))
     total = np.full(len(draws), prior)
     for scatter, n, graph in zip(
         problem.tasks.scatters, problem.tasks.ns, adjacencies, strict=True

@@ -242,7 +242,7 @@ def total(problem, old, new, finds):
         for find, before, after in zip(finds, old, new, strict=True)
         if not np.array_equal(before, after)
     )
-    return gains + problem.edge_prior.log_probability(counts_of(new), len(new))
+    return gains + problem.edge_prior.prior.log_probability(counts_of(new), len(new))
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -281,7 +281,7 @@ def test_finds_that_are_good_alone_and_bad_together():
     nothing = np.zeros_like(edge)
     old = np.array([edge, nothing])
     finds = [find(nothing, -1.0), find(edge, -0.5)]
-    odds = problem.edge_prior.log_odds(np.array([0, 1]), 1)
+    odds = problem.edge_prior.prior.log_odds(np.array([0, 1]), 1)
     assert -1.0 - odds[0] > 0  # task 0 gives the edge up, because task 1 has none
     assert -0.5 + odds[1] > 0  # task 1 takes it, because task 0 has one
     both = total(problem, old, np.array([nothing, edge]), finds)
@@ -334,8 +334,8 @@ def test_differences_between_graphs_are_scored_for_every_draw(monkeypatch):
         with_find = adjacencies.copy()
         with_find[task] = found.adjacency
         m = len(adjacencies)
-        prior = problem.edge_prior.log_probability(counts_of(with_find), m)
-        prior -= problem.edge_prior.log_probability(counts_of(adjacencies), m)
+        prior = problem.edge_prior.prior.log_probability(counts_of(with_find), m)
+        prior -= problem.edge_prior.prior.log_probability(counts_of(adjacencies), m)
         expected = q_by_draw(problem, with_find, draws) - q_by_draw(problem, adjacencies, draws)
         np.testing.assert_allclose(found.gains, expected - prior, atol=ROUNDING)
 

@@ -1,11 +1,12 @@
 """The estimators against searches by hand, enumeration, their invariances, and scikit-learn."""
 
 import inspect
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
-from learn_oracles import all_dags, pose, q_by_draw, related_arrays, related_tasks
+from learn_oracles import all_dags, related_arrays, related_tasks
 from naive import log_marginal_likelihood, random_dag
 from sklearn.base import clone
 
@@ -14,7 +15,8 @@ from mtgbn.errors import ConvergenceWarning, ImproperPosteriorError, InputError,
 from mtgbn.graphs import cpdag, is_dag, skeleton
 from mtgbn.learn import AVG, MTGBN, SIG, EdgePrior, Iteration, State
 from mtgbn.learn.canonical import _sums, canonical_order
-from mtgbn.learn.edge_prior import edge_prior_of
+from mtgbn.learn.explore import Exploration
+from mtgbn.model.edge_prior import edge_counts, edge_prior_of, estimate_edge_prior
 from mtgbn.search import (
     Knowledge,
     SearchSettings,
@@ -26,10 +28,13 @@ from mtgbn.tasks import Tasks
 
 ALL = [MTGBN, SIG, AVG]
 
+# Chains of a dozen rounds seldom agree, and say so; one test below is about that.
+pytestmark = pytest.mark.filterwarnings("ignore:R-hat of the draws")
+
 
 def make(cls, **settings):
-    """An estimator that is quick: few draws, a given seed."""
-    quick = {"n_draws": 10} if cls is MTGBN else {}
+    """An estimator that is quick: few draws, a given seed, a third of the edges may change."""
+    quick = {"n_draws": 10, "tol": 0.3} if cls is MTGBN else {}
     return cls(**{**quick, "random_state": 0, **settings})
 
 
@@ -115,7 +120,13 @@ def test_learned_attributes(cls):
     for graph, equivalent in zip(estimator.graphs_, estimator.cpdags_, strict=True):
         np.testing.assert_array_equal(cpdag(graph), equivalent)
     assert isinstance(estimator.edge_prior_, EdgePrior)
-    assert estimator.edge_prior_ == edge_prior_of(None, 3)
+    if cls is MTGBN:
+        # Estimated from the graphs that the tasks have by themselves.
+        alone = make(SIG, edge_prior="shared").fit(tasks)
+        expected = estimate_edge_prior(edge_counts(alone.graphs_), 4)
+    else:
+        expected = edge_prior_of(None, estimator.variables_).prior
+    assert estimator.edge_prior_ == expected
     np.testing.assert_array_equal(estimator.coefficients_ != 0, estimator.graphs_)
     assert estimator.residual_variances_.shape == (4, 3)
     # Residual variances of a graph's own regressions, by the covariances.
@@ -129,18 +140,91 @@ def test_learned_attributes(cls):
 
 
 def test_learned_attributes_of_em():
-    estimator = make(MTGBN).fit(related_tasks(1, m=4))
+    estimator = make(MTGBN, structure_prior="restricted").fit(related_tasks(1, m=4))
     assert estimator.nu0_ == 52.0  # p + 49
+    assert estimator.edge_prior_ == edge_prior_of(None, estimator.variables_).prior
     assert estimator.n_iter_ == len(estimator.history_)
     assert all(isinstance(iteration, Iteration) for iteration in estimator.history_)
+    assert all(iteration.gain >= 0 for iteration in estimator.history_)
     assert estimator.converged_
     assert estimator.stop_reason_
     assert estimator.warnings_ == ()
     np.testing.assert_array_equal(estimator.sigma_h_, estimator.draws_.mean)
     assert estimator.draws_.variables == estimator.variables_
     assert estimator.draws_.sigma_h.shape[1] >= 100
-    with pytest.raises(AttributeError):
-        _ = SIG().fit(related_tasks(1)).sigma_h_
+    for name in ("sigma_h_", "membership_", "relatedness_", "edge_probabilities_"):
+        with pytest.raises(AttributeError):
+            getattr(SIG().fit(related_tasks(1)), name)
+
+
+@pytest.mark.parametrize("kind", ["map", "posterior"])
+def test_learned_attributes_of_the_chains(kind):
+    tasks = related_tasks(1, m=4)
+    estimator = make(MTGBN, estimator=kind, n_draws=60, n_rounds=40).fit(tasks)
+    assert estimator.converged_
+    assert estimator.stop_reason_
+    # Every round is kept as long as there are few: nu0 is the geometric mean over them.
+    deltas = estimator.draws_.statistics["delta"]
+    assert estimator.nu0_ == pytest.approx(np.exp(np.log(deltas).mean()) + 2, rel=1e-12)
+    np.testing.assert_array_equal(estimator.sigma_h_, estimator.draws_.mean)
+    assert estimator.draws_.sampler == "joint"
+    assert estimator.membership_.shape == (4,)
+    assert ((estimator.membership_ >= 0) & (estimator.membership_ <= 1)).all()
+    assert estimator.relatedness_.task_names == tasks.names
+    assert estimator.relatedness_.delta == pytest.approx(estimator.nu0_ - 2)
+    np.testing.assert_array_equal(estimator.relatedness_.membership, estimator.membership_)
+    assert sorted(estimator.order_) == sorted(estimator.variables_)
+    assert np.isnan(estimator.agreement_) or 0 <= estimator.agreement_ <= 1
+    if kind == "map":
+        assert estimator.n_iter_ == len(estimator.history_)
+        assert all(isinstance(iteration, Iteration) for iteration in estimator.history_)
+        for name in ("edge_probabilities_", "adjacency_probabilities_", "edge_diagnostics_"):
+            assert not hasattr(estimator, name)
+        return
+    assert estimator.draws_.sigma_h.shape == (2, 40, 3, 3)
+    probabilities = estimator.edge_probabilities_
+    assert probabilities.shape == (4, 3, 3)
+    np.testing.assert_array_equal(
+        estimator.adjacency_probabilities_, probabilities + probabilities.transpose(0, 2, 1)
+    )
+    assert (estimator.adjacency_probabilities_ <= 1 + 1e-12).all()
+    # The graphs are those of the adjacencies above 1/2.
+    for graph, either in zip(estimator.graphs_, estimator.adjacency_probabilities_, strict=True):
+        np.testing.assert_array_equal(skeleton(graph), either > 0.5)
+    assert estimator.edge_diagnostics_.rhat.shape == (4, 3, 3)
+    assert (estimator.edge_diagnostics_.ess[~np.isnan(estimator.edge_diagnostics_.ess)] <= 80).all()
+
+
+@pytest.mark.parametrize("cls", ALL)
+def test_representatives_are_chosen_for_all_tasks_by_one_rule(cls):
+    dags = all_dags(4)
+    classes = [cpdag(dag) for dag in dags]
+    shares = []
+    for seed in (3, 6):
+        estimator = make(cls).fit(related_tasks(seed, m=3, p=4, rows=40, strength=0.6))
+        places = [estimator.order_.index(name) for name in estimator.variables_]
+        along = np.less.outer(places, places)
+        reversible = estimator.cpdags_ & estimator.cpdags_.transpose(0, 2, 1)
+        chosen = estimator.graphs_ & reversible
+        shares.append(chosen.sum())
+        expected = (chosen & along).sum() / chosen.sum() if chosen.any() else np.nan
+        np.testing.assert_equal(estimator.agreement_, expected)
+        # No member of a task's class has more edges along the order: brute force.
+        for graph, members in zip(estimator.graphs_, estimator.cpdags_, strict=True):
+            best = max(
+                (dag & along).sum()
+                for dag, its_class in zip(dags, classes, strict=True)
+                if np.array_equal(its_class, members)
+            )
+            assert (graph & along).sum() == best
+    assert sum(shares) > 0
+
+
+@pytest.mark.parametrize("cls", ALL)
+def test_with_prior_knowledge_graphs_stay_as_they_were_found(cls):
+    estimator = make(cls, knowledge={"max_parents": 2}).fit(related_tasks(1))
+    assert estimator.order_ is None
+    assert np.isnan(estimator.agreement_)
 
 
 def test_every_form_of_data_gives_the_same():
@@ -160,7 +244,8 @@ def test_every_form_of_data_gives_the_same():
     [
         ({"edge_prior": 0}, "edge_prior must be a density r between 0 and 1"),
         ({"edge_prior": (0.2, -1)}, "edge_prior must be .*got"),
-        ({"edge_prior": "shared"}, "edge_prior must be .*got 'shared'"),
+        ({"edge_prior": "common"}, "edge_prior must be .*got 'common'"),
+        ({"edge_prior": np.full((2, 2), 0.5)}, r"edge_prior must be a \(3, 3\) matrix"),
         ({"search": "ges"}, "search must be 'boss' or 'mmhc'; got 'ges'"),
         ({"n_restarts": -1}, "n_restarts must be a whole number of at least 0; got -1"),
         ({"tabu": 1.5}, "tabu must be a whole number of at least 0; got 1.5"),
@@ -197,7 +282,7 @@ def test_settings_that_make_no_sense(cls, settings, message):
     ("settings", "message"),
     [
         ({"nu0": 2.0}, "nu0 must be a number above p - 1 = 2; got 2.0"),
-        ({"nu0": "auto"}, "nu0 must be a number above p - 1 = 2; got 'auto'"),
+        ({"nu0": "many"}, "nu0 must be a number above p - 1, or 'auto'; got 'many'"),
         ({"nu0": np.nan}, "nu0 must be a number"),
         ({"n_draws": 0}, "n_draws must be a whole number of at least 8; got 0"),
         ({"n_draws": 20.0}, "n_draws must be a whole number"),
@@ -207,6 +292,10 @@ def test_settings_that_make_no_sense(cls, settings, message):
         ({"tol": None}, "tol must be a number of at least 0; got None"),
         ({"tol": "small"}, "tol must be a number of at least 0; got 'small'"),
         ({"structure_prior": "flat"}, "structure prior must be one of .*got 'flat'"),
+        ({"estimator": "mean"}, "estimator must be 'map' or 'posterior'; got 'mean'"),
+        ({"n_rounds": 19}, "n_rounds must be a whole number of at least 20; got 19"),
+        ({"n_rounds": 100.0}, "n_rounds must be a whole number"),
+        ({"missing": "drop"}, "missing must be 'error' or 'em'; got 'drop'"),
     ],
 )
 def test_settings_of_em_that_make_no_sense(settings, message):
@@ -217,7 +306,12 @@ def test_settings_of_em_that_make_no_sense(settings, message):
 def test_too_little_data_for_a_shared_matrix():
     few = [np.random.default_rng(t).standard_normal((2, 4)) for t in range(2)]
     with pytest.raises(ImproperPosteriorError, match="further degrees of freedom"):
-        make(MTGBN).fit(few)
+        make(MTGBN, structure_prior="restricted").fit(few)
+    # With a proper prior of sigma_h, as little as this is no mistake, though hard to sample.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        estimator = make(MTGBN).fit(few)
+    assert np.isfinite(estimator.predict_log_density(0, np.zeros((2, 4)))).all()
 
 
 # Knowledge and candidates.
@@ -250,8 +344,9 @@ def test_knowledge_is_honoured_in_every_graph(cls, search):
 @pytest.mark.parametrize("method", ["mmpc", "pooled"])
 def test_candidates_restrict_the_graphs(cls, method):
     tasks = related_tasks(4, m=4, p=5, rows=25, strength=0.4)
-    everything = make(cls, edge_prior=0.7).fit(tasks).graphs_
-    restricted = make(cls, edge_prior=0.7, candidates=method).fit(tasks).graphs_
+    settings = {"edge_prior": 0.7} | ({"nu0": 14.0, "tol": 1.0} if cls is MTGBN else {})
+    everything = make(cls, **settings).fit(tasks).graphs_
+    restricted = make(cls, **settings, candidates=method).fit(tasks).graphs_
     candidates = find_candidates(tasks.scatters, tasks.ns, method)
     assert not (restricted & ~candidates).any()
     assert restricted.any()
@@ -280,17 +375,17 @@ def test_hill_climbing_has_candidates_of_its_own(cls):
 
 
 def vague(scatter, n):
-    return np.diag(np.diag(scatter)) / n / 2
+    return np.diag(np.diag(scatter)) / n
 
 
 @pytest.mark.parametrize("edge_prior", [None, 0.6, (0.2, 0.5)])
 def test_a_single_task_is_searched_as_by_hand(edge_prior):
     tasks = related_tasks(6, m=4, p=5, rows=25)
-    found = make(SIG, edge_prior=edge_prior, random_state=9).fit(tasks).graphs_
+    found = make(SIG, edge_prior=edge_prior, random_state=9).fit(tasks).cpdags_
     r = 1 / 4 if edge_prior is None else np.ravel(edge_prior)[0]
     (_, seed) = np.random.SeedSequence(9, spawn_key=(0,)).spawn(2)
     _, order = canonical_order(tasks)
-    for scatter, n, graph in zip(tasks.scatters, tasks.ns, found, strict=True):
+    for scatter, n, members in zip(tasks.scatters, tasks.ns, found, strict=True):
         sorted_scatter = scatter[np.ix_(order, order)]
         scores = gather_scores(
             sorted_scatter,
@@ -301,7 +396,7 @@ def test_a_single_task_is_searched_as_by_hand(edge_prior):
             np.log(r / (1 - r)),
         )
         by_hand = search_graph(scores, settings=SearchSettings("boss", 10, 10), random_state=seed)
-        np.testing.assert_array_equal(graph[np.ix_(order, order)], by_hand.adjacency)
+        np.testing.assert_array_equal(members[np.ix_(order, order)], cpdag(by_hand.adjacency))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -344,7 +439,7 @@ def lively_tasks(seed=30):
     return related_tasks(seed, m=4, p=4, rows=16)
 
 
-LIVELY = {"nu0": 14.0, "edge_prior": (0.4, 3.0), "n_draws": 20, "tol": 0.0}
+LIVELY = {"nu0": 14.0, "edge_prior": (0.4, 3.0), "n_draws": 20, "tol": 0.1}
 
 
 def assert_identical(one, other):
@@ -366,7 +461,7 @@ def test_the_same_seed_gives_the_same_result():
 
 def test_another_seed_gives_other_draws():
     one, other = (MTGBN(**LIVELY, random_state=seed).fit(lively_tasks()) for seed in (5, 6))
-    assert (one.draws_.sigma_h != other.draws_.sigma_h).any()
+    assert (one.sigma_h_ != other.sigma_h_).any()
     unseeded = [MTGBN(**LIVELY).fit(lively_tasks()).sigma_h_ for _ in range(2)]
     assert (unseeded[0] != unseeded[1]).any()
 
@@ -407,13 +502,15 @@ def test_the_order_of_the_variables_does_not_matter(order):
         one = cls(**settings, random_state=5).fit(tasks)
         other = cls(**settings, random_state=5).fit(chosen)
         for t in range(len(tasks)):
-            np.testing.assert_array_equal(other.graphs_[t], one.graphs_[t][square])
+            # Which member of a class represents it is a matter of ties.
             np.testing.assert_array_equal(other.cpdags_[t], one.cpdags_[t][square])
             np.testing.assert_allclose(
                 other.covariances_[t], one.covariances_[t][square], rtol=1e-8, atol=1e-12
             )
+        np.testing.assert_equal(other.agreement_, one.agreement_)
         if cls is MTGBN:
             np.testing.assert_allclose(other.sigma_h_, one.sigma_h_[square], rtol=1e-8)
+            np.testing.assert_allclose(other.membership_, one.membership_)
 
 
 def test_the_order_of_the_columns_of_a_file_does_not_matter():
@@ -474,28 +571,30 @@ def test_a_fit_that_does_not_converge_warns_with_numbers():
     assert f"{iteration.gain:.3g}" in message
     assert f"{iteration.gain_error:.2g}" in message
     assert "Raise max_iter" in message
-    assert estimator.warnings_ == (message,)
+    assert estimator.warnings_[0] == message
     assert not estimator.converged_
     assert estimator.n_iter_ == 1
     assert caught[0].filename == __file__
 
 
+@pytest.mark.parametrize("structure_prior", ["uniform", "restricted"])
 @pytest.mark.parametrize("number", [1, 2])
-def test_a_callback_can_stop_the_fit(number):
+def test_a_callback_can_stop_the_fit(number, structure_prior):
     states = []
 
     def callback(state):
         states.append(state)
         return len(states) == number
 
-    estimator = MTGBN(**LIVELY, random_state=3)
+    estimator = MTGBN(**LIVELY, random_state=3, structure_prior=structure_prior)
     with pytest.warns(ConvergenceWarning, match="the callback asked to stop") as caught:
         estimator.fit(lively_tasks(), callback=callback)
     assert estimator.n_iter_ == len(states) == number
     assert estimator.stop_reason_ == "the callback asked to stop"
     assert not estimator.converged_
     assert "max_iter" not in str(caught[0].message)
-    assert all(isinstance(state, State) for state in states)
+    kind = State if structure_prior == "restricted" else Exploration
+    assert all(isinstance(state, kind) for state in states)
     assert estimator.history_ == states[-1].history
 
 
@@ -513,6 +612,16 @@ def test_progress_is_reported():
     make(MTGBN).fit(lively_tasks(), progress=lambda *call: calls.append(call))
     assert {call[0] for call in calls} == {
         "searching graphs alone",
+        "exploring",
+        "searching graphs",
+    }
+    assert any(done == total for what, done, total in calls if what == "exploring")
+    assert all(0 < done <= total for _, done, total in calls)
+    calls.clear()
+    em = make(MTGBN, structure_prior="restricted")
+    em.fit(lively_tasks(), progress=lambda *call: calls.append(call))
+    assert {call[0] for call in calls} == {
+        "searching graphs alone",
         "drawing sigma_h",
         "searching graphs",
     }
@@ -522,14 +631,12 @@ def test_progress_is_reported():
     assert calls == [("searching graphs alone", done, 4) for done in range(1, 5)]
 
 
-def test_q_rises_and_is_reported_for_the_graphs_as_they_are():
-    tasks = lively_tasks()
-    estimator = MTGBN(**LIVELY, random_state=3).fit(tasks)
-    problem = pose(tasks, nu0=14.0, edge_prior=EdgePrior(0.4, 3.0))
-    final = q_by_draw(problem, estimator.graphs_, estimator.draws_.flat)
-    # Other draws given the same graphs: their mean differs by Monte Carlo error only.
-    error = final.std() * np.sqrt(4 / estimator.history_[-1].n_draws)
-    assert estimator.history_[-1].q == pytest.approx(final.mean(), abs=5 * error)
+def test_chains_that_disagree_are_named_with_their_rhat():
+    with pytest.warns(ConvergenceWarning, match="R-hat of the draws of sigma_h reaches") as caught:
+        estimator = make(MTGBN).fit(related_tasks(0))
+    message = str(caught[0].message)
+    assert f"{estimator.diagnostics_['rhat']:.2f}" in message
+    assert message in estimator.warnings_
 
 
 # Limits.
@@ -576,13 +683,21 @@ def test_plenty_of_data_reveal_the_equivalence_class(seed):
         np.testing.assert_allclose(estimator.covariances_[0], scatter / n, rtol=0.01, atol=0.01)
 
 
-def test_similar_graphs_are_drawn_together_and_unrelated_ones_are_not():
+@pytest.mark.parametrize("kind", ["map", "posterior"])
+def test_similar_graphs_are_drawn_together_and_unrelated_ones_are_not(kind):
     tasks = related_tasks(12, m=5, p=4, rows=25)
 
     def disagreements(similarity):
-        graphs = make(MTGBN, nu0=14.0, edge_prior=(0.3, similarity)).fit(tasks).graphs_
-        counts = sum(skeleton(graph).astype(int) for graph in graphs)
+        estimator = make(
+            MTGBN,
+            estimator=kind,
+            nu0=14.0,
+            edge_prior=(0.3, similarity),
+            n_draws=30,
+            n_rounds=100,
+        )
+        counts = edge_counts(estimator.fit(tasks).graphs_)
         return ((counts > 0) & (counts < 5)).sum()
 
-    assert disagreements(1e-6) <= disagreements(np.inf)
-    assert disagreements(1e-6) == 0
+    assert disagreements(0.1) == 0
+    assert disagreements(np.inf) > 0

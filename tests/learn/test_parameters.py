@@ -252,7 +252,7 @@ OFFSET = np.array([-40.0, 7.0, 1e3])
 
 
 def fitted(cls, arrays, **options):
-    settings = {"random_state": 0} | ({"n_draws": 10} if cls is MTGBN else {})
+    settings = {"random_state": 0} | ({"n_draws": 400, "nu0": 50.0} if cls is MTGBN else {})
     return cls(**settings).fit(Tasks.from_arrays(arrays, **options))
 
 
@@ -288,7 +288,8 @@ def test_densities_follow_a_change_of_units(cls, tolerance):
 
 def test_an_estimator_predicts_by_the_likelihood_of_one_row_more():
     tasks = Tasks.from_arrays(related_arrays(3, rows=40), centre=False)
-    learner = MTGBN(nu0=4.5, n_draws=10, random_state=0).fit(tasks)
+    learner = MTGBN(nu0=4.5, n_draws=100, random_state=0).fit(tasks)
+    assert (learner.membership_ > 0.5).all()
     row = np.array([0.5, -1.0, 2.0])
     for task, graph in enumerate(learner.graphs_):
         gains = [

@@ -33,9 +33,47 @@ def demo(n_tasks: int, n_variables: int, n_rows: int, seed: int) -> None:
     run_demo(n_tasks, n_variables, n_rows, seed)
 
 
+class _NumberOrAuto(click.ParamType):
+    """A number, or 'auto'."""
+
+    name = "number"
+
+    def convert(self, value, parameter, context):
+        if isinstance(value, float) or value == "auto":
+            return value
+        try:
+            return float(value)
+        except ValueError:
+            self.fail(f"{value!r} is neither a number nor 'auto'", parameter, context)
+
+
+class _EdgePrior(click.ParamType):
+    """A word, numbers or a file, as `mtgbn.cli.edge_prior` reads them."""
+
+    name = "edge prior"
+
+    def convert(self, value, parameter, context):
+        from mtgbn.cli.edge_prior import edge_prior_from_text
+
+        if not isinstance(value, str):
+            return value
+        try:
+            return edge_prior_from_text(value)
+        except ValueError as error:
+            self.fail(str(error), parameter, context)
+
+
 def _reading_options(command):
     """Options of all commands that read data."""
     for option in (
+        click.option(
+            "--missing",
+            type=click.Choice(["error", "em"]),
+            default="error",
+            show_default=True,
+            help="Refuse missing values, or impute them while learning (em; tasks may then also lack "
+            "whole variables).",
+        ),
         click.option(
             "--effective-samples",
             type=float,
@@ -53,9 +91,13 @@ def _reading_options(command):
     return command
 
 
-def _reading(data, pattern, task_column, standardise, effective_samples) -> dict:
+def _reading(data, pattern, task_column, standardise, effective_samples, missing) -> dict:
     """Keyword options of `Tasks.from_any` that the command line asks for."""
-    options = {"standardise": standardise, "effective_samples": effective_samples}
+    options = {
+        "standardise": standardise,
+        "effective_samples": effective_samples,
+        "missing": missing,
+    }
     if pattern is not None:
         if not os.path.isdir(data):
             raise click.UsageError("--pattern is for a folder")
@@ -92,13 +134,37 @@ def describe(data: str, **reading) -> None:
     show_default=True,
     help="All tasks together, each alone, or all as one.",
 )
-@click.option("--nu0", type=float, help="How closely tasks follow sigma_h. [default: p + 49]")
+@click.option(
+    "--estimator",
+    type=click.Choice(["map", "posterior"]),
+    default="map",
+    show_default=True,
+    help="The most probable graphs, by EM; or the probability of every edge, by sampling graphs.",
+)
+@click.option(
+    "--rounds",
+    default=2000,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Of sampling per chain, with --estimator posterior.",
+)
+@click.option(
+    "--nu0",
+    type=_NumberOrAuto(),
+    metavar="NUMBER|auto",
+    help="How closely tasks follow sigma_h; above p - 1. [default: auto, from the data; p + 49 with "
+    "other structure priors than uniform]",
+)
 @click.option(
     "--edge-prior",
-    type=float,
-    nargs=2,
-    metavar="R S",
-    help="Density, and similarity of the tasks' graphs (small: alike). [default: 1/(p - 1) 4]",
+    type=_EdgePrior(),
+    metavar="PRIOR",
+    help="How dense the tasks' graphs are and how alike. 'shared': both estimated from the tasks by "
+    "themselves; 'density': the density alone, graphs are unrelated; 'sampled': both sampled with the "
+    "graphs; R: density, unrelated graphs; R,S: density and similarity (small: alike); or a CSV or TSV "
+    "file with the probability of every pair, and the variables' names in its rows and columns. "
+    "[default: shared; 1/(p - 1),4 with other structure priors than uniform and other methods than "
+    "mtgbn]",
 )
 @click.option(
     "--structure-prior",
@@ -137,7 +203,8 @@ def describe(data: str, **reading) -> None:
     "--tol",
     default=0.05,
     show_default=True,
-    help="Gain in Q, per task, below which EM ends.",
+    help="Share of edges that change, below which EM ends; with other structure priors than uniform "
+    "the gain in Q, per task.",
 )
 @click.option("--max-iter", default=50, show_default=True, help="Most EM iterations.")
 @click.option(
@@ -170,6 +237,11 @@ def fit(context: click.Context, data: str, out: str, method: str, **options) -> 
     DATA is a folder with one CSV or TSV file per task, a long table with a column that names the task,
     or an .npz with one array per task.
 
+    The table edges.tsv in OUT says of every edge whether its direction is compelled by the data, known
+    (prior knowledge excludes the other one), or chosen: reversible, and pointing as agrees best with the
+    other tasks. With --estimator posterior it has the edges' probabilities too, and probabilities.tsv
+    has those of all pairs.
+
     Exit codes: 0 done, 1 bad data or settings, 2 bad usage, 3 result written but EM did not converge,
     130 interrupted (go on with --resume).
     """
@@ -177,7 +249,7 @@ def fit(context: click.Context, data: str, out: str, method: str, **options) -> 
 
     reading = {
         name: options.pop(name)
-        for name in ("pattern", "task_column", "standardise", "effective_samples")
+        for name in ("pattern", "task_column", "standardise", "effective_samples", "missing")
     }
     settings = {
         "edge_prior": options.pop("edge_prior"),
@@ -188,24 +260,24 @@ def fit(context: click.Context, data: str, out: str, method: str, **options) -> 
         "n_jobs": options.pop("jobs"),
         "random_state": options.pop("seed"),
     }
-    of_em = {
+    of_mtgbn = {
+        "estimator": options.pop("estimator"),
         "nu0": options.pop("nu0"),
         "structure_prior": options.pop("structure_prior"),
+        "missing": reading["missing"],
         "n_draws": options.pop("draws"),
+        "n_rounds": options.pop("rounds"),
         "tol": options.pop("tol"),
         "max_iter": options.pop("max_iter"),
     }
     if method == "mtgbn":
-        settings |= of_em
+        settings |= of_mtgbn
+        of_em = ("draws", "tol", "max_iter")
+        pointless = ("rounds",) if of_mtgbn["estimator"] == "map" else of_em
+        _refuse(context, pointless, f"--estimator {of_mtgbn['estimator']}")
     else:
-        given = [
-            name
-            for name in ("nu0", "structure_prior", "draws", "tol", "max_iter")
-            if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
-        ]
-        if given:
-            flag = given[0].replace("_", "-")
-            raise click.UsageError(f"--{flag} has no meaning with --method {method}")
+        pointless = ("estimator", "rounds", "nu0", "structure_prior", "draws", "tol", "max_iter")
+        _refuse(context, pointless, f"--method {method}")
     writing = {
         "graph_formats": options.pop("graphs"),
         "draws_format": options.pop("draws_format"),
@@ -221,6 +293,14 @@ def fit(context: click.Context, data: str, out: str, method: str, **options) -> 
     sys.exit(code)
 
 
+def _refuse(context: click.Context, names: tuple[str, ...], with_what: str) -> None:
+    """Options that would be ignored are better refused."""
+    for name in names:
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            flag = name.replace("_", "-")
+            raise click.UsageError(f"--{flag} has no meaning with {with_what}")
+
+
 @cli.command()
 @click.argument("folder", type=click.Path(exists=True, file_okay=False))
 @click.option(
@@ -231,7 +311,13 @@ def fit(context: click.Context, data: str, out: str, method: str, **options) -> 
     help="How many of the most common edges.",
 )
 def show(folder: str, edges: int) -> None:
-    """Print a summary of the result in FOLDER."""
+    """Print a summary of the result in FOLDER.
+
+    Per task: its degrees of freedom n, its edges, and how many of them have a direction that was chosen
+    (they are reversible: the data allow either). For mtgbn also the probability that the task belongs
+    to the others, and what they help to predict it: the log density of its data given all other tasks
+    minus that on its own, per row; below 0 they do not help.
+    """
     from mtgbn.cli.fit import run_show
 
     run_show(folder, edges)

@@ -1,12 +1,14 @@
 """`mtgbn demo`: the main job on a simulated example, with the truth beside it."""
 
 import time
+import warnings
 
 import numpy as np
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from mtgbn.errors import ConvergenceWarning
 from mtgbn.learn import AVG, MTGBN, SIG
 from mtgbn.metrics import compare_adjacencies
 from mtgbn.simulate import Simulation, simulate_tasks
@@ -29,7 +31,8 @@ def run_demo(n_tasks: int, n_variables: int, n_rows: int, seed: int) -> None:
         table.add_column(heading, justify="left" if heading in ("method", "") else "right")
     for kind, words in _METHODS:
         start = time.perf_counter()
-        with Progress(console=console, transient=True) as progress:
+        with Progress(console=console, transient=True) as progress, warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # they are printed below
             bar = progress.add_task(kind.__name__, total=None)
 
             def show(what, done, total, bar=bar, progress=progress, name=kind.__name__):
@@ -48,12 +51,15 @@ def run_demo(n_tasks: int, n_variables: int, n_rows: int, seed: int) -> None:
             f"{time.perf_counter() - start:.1f}",
         )
     console.print(table)
-    console.print(
-        f"MTGBN converged after {learner.n_iter_} iterations: {learner.stop_reason_}. The first run "
-        "ever also compiles."
-        if learner.converged_
-        else f"Warning: {learner.warnings_[0]}."
-    )
+    if learner.converged_:
+        console.print(
+            f"MTGBN converged after {learner.n_iter_} iterations: {learner.stop_reason_}. The first run "
+            "ever also compiles."
+        )
+    for warning in learner.warnings_:
+        console.print(f"Warning: {warning}.")
+    for line in learner.relatedness_.in_words():
+        console.print(line)
     console.print(_edges(learner, simulation))
 
 

@@ -15,10 +15,12 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
 from mtgbn.cli.describe import escape, read_tasks
+from mtgbn.cli.edge_prior import EdgePriorFile, read_edge_prior
 from mtgbn.errors import ConvergenceWarning, ImproperPosteriorError, InputError
 from mtgbn.learn import AVG, MTGBN, SIG, State
+from mtgbn.learn.explore import N_BLOCKS, Exploration
 from mtgbn.results import load_result, save_result, summarise
-from mtgbn.results.folder import GRAPH_FORMATS, RESULT_FILE
+from mtgbn.results.folder import GRAPH_FORMATS, RESULT_FILE, plain
 from mtgbn.search import Knowledge
 from mtgbn.tasks import Tasks
 from mtgbn.tasks.notes import notes_on
@@ -53,6 +55,8 @@ def run_fit(
     tasks = _read(data, reading, say)
     if knowledge is not None:
         settings["knowledge"] = Knowledge.from_file(knowledge)
+    if isinstance(settings["edge_prior"], EdgePriorFile):
+        settings["edge_prior"] = read_edge_prior(settings["edge_prior"].path, tasks.variables)
     estimator = _METHODS[method](**settings)
     estimator.check(tasks)
     for kind in writing["graph_formats"]:  # before the work, not after it
@@ -120,18 +124,21 @@ def run_show(folder: str, most_edges: int) -> None:
     summary = summarise(load_result(folder), most_edges)
     for line in summary.lines:
         console.print(escape(line))
-    for title, headings, rows in (
-        ("Tasks", ("task", "n", "edges", "of which reversible"), summary.tasks),
-        ("Most common edges", ("edge", "tasks", "mean coefficient"), summary.edges),
-    ):
+    for title, content in (("Tasks", summary.tasks), ("Most common edges", summary.edges)):
         table = Table(title=title, title_justify="left")
-        for number, heading in enumerate(headings):
+        for number, heading in enumerate(content.headings):
             table.add_column(heading, justify="right" if number else "left", overflow="fold")
-        for row in rows:
+        for row in content.rows:
             table.add_row(*map(escape, row))
         console.print(table)
+    if "belongs" in summary.tasks.headings:
+        console.print(
+            "belongs: probability that a task belongs to the others. leave-one-out: how much they help "
+            "to predict its data (log density per row, compared with the task on its own)."
+        )
     console.print(
-        "A reversible edge may point either way without changing what the data say. All edges: "
+        "An edge whose direction was chosen may point either way without changing what the data say; it "
+        "points as agrees best with the other tasks. All edges: "
         f"{escape(str(Path(folder) / 'edges.tsv'))}"
     )
 
@@ -207,9 +214,9 @@ def _finished(folder: Path, estimator, tasks: Tasks) -> int | None:
     converged = getattr(found, "converged_", True)
     then, now = found.get_params(), estimator.get_params()
     may_differ = {"n_jobs"} if converged else {"n_jobs", "max_iter"}
-    same = type(found) is type(estimator) and found._tasks == tasks
+    same = type(found) is type(estimator) and _same_data(found._tasks, tasks)
     for name in sorted(set(now) - may_differ) if same else ():
-        same = same and repr(then[name]) == repr(now[name])
+        same = same and plain(then[name]) == plain(now[name])
     if not same:
         raise InputError(
             f"{str(folder)!r} holds a finished result of other data or settings; use --overwrite or "
@@ -221,6 +228,22 @@ def _finished(folder: Path, estimator, tasks: Tasks) -> int | None:
         # Of a fit that was killed right after its end.
         (folder / _CHECKPOINT).unlink(missing_ok=True)
     return 0 if converged else NOT_CONVERGED
+
+
+def _same_data(fitted: Tasks, tasks: Tasks) -> bool:
+    """Whether a fit was of these tasks."""
+    if not tasks.incomplete:
+        return fitted == tasks
+    if fitted.scatters.shape != tasks.scatters.shape:
+        return False
+    # A fit puts means over imputed rows in the place of the scatters, and the means of what never
+    # changed may differ in the last bits.
+    complete = [t for t in range(len(tasks)) if t not in tasks.incomplete]
+    return (
+        fitted.with_scatters(tasks.scatters) == tasks
+        and np.array_equal(fitted.centres, tasks.centres)
+        and np.allclose(fitted.scatters[complete], tasks.scatters[complete], rtol=1e-9, atol=0)
+    )
 
 
 @contextlib.contextmanager
@@ -277,14 +300,21 @@ class _Watch:
         """Show how far the present step has come."""
         self._progress.update(self._bar, completed=done, total=total, step=what)
 
-    def iterated(self, state: State) -> None:
-        """Show what the last iteration did, and how long the two would take that must follow it."""
-        last = state.history[-1]
+    def iterated(self, state: State | Exploration) -> None:
+        """Show what the last iteration or block of rounds did, and how long the fit may still take."""
         now = time.monotonic()
-        seconds, self._moment = 2 * (now - self._moment), now
-        left = f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
-        text = (
-            f"EM iteration {len(state.history)}, Q +{last.gain:.2f}, {last.n_changed} graphs changed, "
-            f"{left} left or more"
-        )
+        seconds, self._moment = now - self._moment, now
+        if state.history:
+            last = state.history[-1]
+            text = (
+                f"EM iteration {len(state.history)}, Q +{last.gain:.2f}, {last.n_changed} graphs "
+                f"changed, {_duration(2 * seconds)} left or more"  # two must follow it
+            )
+        else:
+            left = _duration((N_BLOCKS - state.n_blocks) * seconds)
+            text = f"Block {state.n_blocks} of {N_BLOCKS}, about {left} left"
         self._progress.update(self._bar, text=text)
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"

@@ -6,6 +6,8 @@ edge i - j. The diagonal is false. Every function takes anything array-like of 0
 `GraphError` when it is not the kind of graph asked for, and returns new boolean arrays.
 """
 
+from typing import TYPE_CHECKING
+
 from mtgbn.graphs.chordal import (
     JunctionTree,
     is_chordal,
@@ -33,8 +35,13 @@ from mtgbn.graphs.dags import (
 )
 from mtgbn.graphs.equivalence import consistent_extension, cpdag
 
+if TYPE_CHECKING:
+    from mtgbn.graphs.consensus import Consensus, consensus_members
+
 __all__ = [
+    "Consensus",
     "JunctionTree",
+    "consensus_members",
     "consistent_extension",
     "cpdag",
     "find_cycle",
@@ -56,3 +63,12 @@ __all__ = [
     "triangulate",
     "v_structures",
 ]
+
+
+def __getattr__(name):
+    # Loaded on first use: only these need numba.
+    if name in ("Consensus", "consensus_members"):
+        from mtgbn.graphs import consensus
+
+        return getattr(consensus, name)
+    raise AttributeError(f"module 'mtgbn.graphs' has no attribute {name!r}")

@@ -1,8 +1,9 @@
 """Learning the graphs of all tasks: Monte Carlo EM and the estimators."""
 
 from mtgbn.learn.baselines import AVG, SIG
-from mtgbn.learn.edge_prior import EdgePrior
+from mtgbn.learn.bootstrap import Bootstrap, bootstrap_edges
 from mtgbn.learn.em import Iteration, State
 from mtgbn.learn.multitask import MTGBN
+from mtgbn.model.edge_prior import EdgePrior
 
-__all__ = ["AVG", "MTGBN", "SIG", "EdgePrior", "Iteration", "State"]
+__all__ = ["AVG", "MTGBN", "SIG", "Bootstrap", "EdgePrior", "Iteration", "State", "bootstrap_edges"]

@@ -5,11 +5,12 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from mtgbn.errors import InputError
 from mtgbn.learn import em
-from mtgbn.learn.edge_prior import EdgePrior, edge_prior_of
 from mtgbn.learn.estimator import Estimator, entropy_of
 from mtgbn.learn.parameters import Network, Parameters, posterior_network
 from mtgbn.model.arguments import seed_sequence
+from mtgbn.model.edge_prior import EdgePrior, EdgePriorSetting, arranged, edge_prior_of
 from mtgbn.search import Knowledge
 from mtgbn.tasks import Tasks
 
@@ -22,7 +23,7 @@ class _Baseline(Estimator):
     def __init__(
         self,
         *,
-        edge_prior: float | tuple[float, float] | None = None,
+        edge_prior: EdgePriorSetting = None,
         search: Literal["boss", "mmhc"] = "boss",
         n_restarts: int | None = None,
         tabu: int | None = None,
@@ -43,26 +44,34 @@ class _Baseline(Estimator):
     def check(self, tasks: Tasks) -> None:
         """Raise what `fit` would, as far as it can be told without fitting."""
         self._check_search(tasks)
-        edge_prior_of(self.edge_prior, tasks.n_variables)
+        if tasks.incomplete:
+            raise InputError(
+                f"{type(self).__name__} needs complete data, and task "
+                f"{tasks.names[min(tasks.incomplete)]!r} lacks values: fill them in, or use MTGBN"
+            )
+        edge_prior_of(self.edge_prior, tasks.variables)
         if not isinstance(self.random_state, np.random.Generator):  # which looking would advance
             seed_sequence(self.random_state)
 
     def _learn(self, tasks: Tasks, report) -> tuple[np.ndarray, EdgePrior]:
         """Graphs of the tasks, each searched alone."""
-        edge_prior = edge_prior_of(self.edge_prior, tasks.n_variables)
         ordered, task_places, variable_places = self._canonical(tasks)
+        choice = edge_prior_of(self.edge_prior, tasks.variables)
         seeds = seed_sequence(self.random_state)
         self.random_state_ = entropy_of(seeds)
-        learned = em.learn_alone(
+        learned, densities = em.learn_alone(
             ordered,
             self._constraints(ordered),
-            edge_prior,
+            arranged(choice, np.argsort(variable_places)),
             self._search_settings(),
             seeds,
             self.n_jobs,
             report,
         )
         square = np.ix_(variable_places, variable_places)
+        edge_prior = choice.prior
+        if not choice.is_fixed:
+            edge_prior = EdgePrior(float(densities.mean()), np.inf)
         return np.array([learned[t][square] for t in task_places]), edge_prior
 
 
@@ -87,7 +96,9 @@ class SIG(_Baseline):
     def fit(self, tasks, y: None = None, *, progress: Callable | None = None) -> Self:
         """Learn the graph of every task from its own data; arguments as for `MTGBN.fit`."""
         tasks = Tasks.from_any(tasks)
+        self.check(tasks)
         self._store(tasks, *self._learn(tasks, progress or em.silent))
+        self._agree()
         self._store_parameters()
         return self
 
@@ -116,10 +127,12 @@ class AVG(_Baseline):
     def fit(self, tasks, y: None = None, *, progress: Callable | None = None) -> Self:
         """Learn one graph from all data; arguments as for `MTGBN.fit`."""
         tasks = Tasks.from_any(tasks)
+        self.check(tasks)
         scatter, n = tasks.pooled_scatter()
         pooled = Tasks([scatter], [n], tasks.variables)
         (graph,), edge_prior = self._learn(pooled, progress or em.silent)
         self._store(tasks, np.array([graph] * len(tasks)), edge_prior)
+        self._agree()
         self._store_parameters()
         return self
 

@@ -11,49 +11,56 @@ import numpy as np
 from mtgbn.errors import InputError
 from mtgbn.files import read_npz, writing
 from mtgbn.learn.em import Iteration, State
+from mtgbn.learn.explore import Exploration, Record
+from mtgbn.model.edge_prior import EdgePrior
 from mtgbn.sampling.hmc import HMCState
+from mtgbn.sampling.imputation import Completed
+from mtgbn.sampling.joint import JointState
 from mtgbn.tasks import Tasks
 
 __all__ = ["fingerprint", "read_checkpoint", "write_checkpoint"]
 
-_FORMAT = "mtgbn checkpoint 1"
-_CHAIN_ARRAYS = ("centre", "position", "inverse_mass")
+_FORMAT = "mtgbn checkpoint 2"
+
+# What a state is made of; nothing else is ever made from a file.
+_KINDS = {
+    kind.__name__: kind
+    for kind in (State, Iteration, HMCState, Exploration, Record, JointState, EdgePrior, Completed)
+}
 
 
 def fingerprint(tasks: Tasks, settings: dict[str, Any]) -> dict[str, str]:
     """What a checkpoint belongs to: every setting by name, and the data."""
     digest = hashlib.sha256()
-    for part in (tasks.scatters, tasks.ns, tasks.centres, tasks.scales):
+    parts = (tasks.scatters, tasks.ns, tasks.centres, tasks.scales, *tasks.incomplete.values())
+    for part in parts:
         digest.update(np.ascontiguousarray(part).tobytes())
     digest.update(json.dumps([tasks.names, tasks.variables]).encode())
     return {"data": digest.hexdigest(), **{name: repr(value) for name, value in settings.items()}}
 
 
 def write_checkpoint(
-    path: str | os.PathLike[str], state: State, entropy: str, belongs_to: dict[str, str]
+    path: str | os.PathLike[str],
+    state: State | Exploration,
+    entropy: str,
+    belongs_to: dict[str, str],
 ) -> None:
     """Write the state atomically; the checkpoint before it stays until this one is whole."""
+    arrays: dict[str, np.ndarray] = {}
     about = {
         "format": _FORMAT,
         "entropy": entropy,
         "belongs_to": belongs_to,
-        "n_draws": state.n_draws,
-        "history": [iteration._asdict() for iteration in state.history],
-        "reason": state.reason,
-        "converged": state.converged,
-        "step_sizes": [chain.step_size for chain in state.chains],
-        "whitened": [chain.whitened for chain in state.chains],
+        "state": _encode(state, arrays),
     }
-    arrays = {"about": np.array(json.dumps(about)), "adjacencies": state.adjacencies}
-    for name in _CHAIN_ARRAYS:
-        arrays[name] = np.array([getattr(chain, name) for chain in state.chains])
+    arrays["about"] = np.array(json.dumps(about))
     with writing(path) as file:
         np.savez(file, digest=np.array(_digest(arrays)), **arrays)
 
 
 def read_checkpoint(
     path: str | os.PathLike[str], belongs_to: dict[str, str]
-) -> tuple[State, str] | None:
+) -> tuple[State | Exploration, str] | None:
     """Return the state and the entropy of its seeds; None if there is no checkpoint."""
     path = Path(path)
     if not path.exists():
@@ -66,7 +73,9 @@ def read_checkpoint(
         about = json.loads(str(arrays["about"]))
         if about["format"] != _FORMAT:
             raise ValueError(f"its format is {about['format']!r}")
-        state = _restore(about, *(arrays[name] for name in ("adjacencies", *_CHAIN_ARRAYS)))
+        state = _decode(about["state"], arrays)
+        if not isinstance(state, State | Exploration) or state.adjacencies.dtype != bool:
+            raise ValueError("it holds no state of a fit")
         entropy, before = str(about["entropy"]), dict(about["belongs_to"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(
@@ -92,16 +101,29 @@ def _digest(arrays: dict[str, np.ndarray]) -> str:
     return digest.hexdigest()
 
 
-def _restore(about: dict[str, Any], adjacencies, centres, positions, masses) -> State:
-    chains = tuple(
-        HMCState(centre, position, mass, float(step), bool(whitened))
-        for centre, position, mass, step, whitened in zip(
-            centres, positions, masses, about["step_sizes"], about["whitened"], strict=True
-        )
-    )
-    history = tuple(Iteration(**iteration) for iteration in about["history"])
-    if adjacencies.ndim != 3 or adjacencies.dtype != bool:
-        raise ValueError(f"its graphs are an array of {adjacencies.dtype} {adjacencies.shape}")
-    return State(
-        adjacencies, chains, int(about["n_draws"]), history, about["reason"], about["converged"]
-    )
+def _encode(value: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """A state as JSON, with its arrays put aside under names of their own."""
+    if isinstance(value, np.ndarray):
+        name = f"array{len(arrays)}"
+        arrays[name] = value
+        return {"array": name}
+    if type(value).__name__ in _KINDS:
+        return {type(value).__name__: [_encode(each, arrays) for each in value]}
+    if isinstance(value, tuple):
+        return [_encode(each, arrays) for each in value]
+    if isinstance(value, np.generic):
+        return value.item()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise TypeError(f"a checkpoint cannot hold {type(value).__name__}")
+
+
+def _decode(value: Any, arrays: dict[str, np.ndarray]) -> Any:
+    if isinstance(value, list):
+        return tuple(_decode(each, arrays) for each in value)
+    if not isinstance(value, dict):
+        return value
+    ((kind, content),) = value.items()
+    if kind == "array":
+        return arrays[content]
+    return _KINDS[kind](*(_decode(each, arrays) for each in content))

@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 
-from mtgbn.learn.edge_prior import EdgePrior, edge_counts
 from mtgbn.model import StructurePrior
+from mtgbn.model.edge_prior import EdgePriorChoice, edge_counts
 from mtgbn.sampling import Draws, sample_sigma_h
+from mtgbn.sampling.joint import ALONE_DELTA
 from mtgbn.search import (
     Constraints,
     SearchSettings,
@@ -48,11 +49,14 @@ _LAST_DRAWS = 100
 # Most restarts of a search in an M-step, which starts at a graph that was searched for already.
 _RESTARTS = 2
 
+# Most rounds of searching and estimating the density in turn, for a task by itself.
+_DENSITY_PASSES = 5
+
 # A find that raises Q by less changes nothing but rounding.
 _SMALLEST_GAIN = 1e-9
 
 # A gain below this many Monte Carlo standard errors is no gain.
-_CERTAINTY = 2.0
+CERTAINTY = 2.0
 
 # Largest Monte Carlo error, in units of the tolerance, by which a gain can be called none.
 _PRECISION = 2.0
@@ -66,8 +70,8 @@ class Problem(NamedTuple):
 
     tasks: Tasks
     constraints: tuple[Constraints, ...]
-    nu0: float
-    edge_prior: EdgePrior
+    nu0: float | None
+    edge_prior: EdgePriorChoice
     structure_prior: StructurePrior
     search: SearchSettings
     n_draws: int
@@ -143,7 +147,7 @@ def silent(what: str, done: int, total: int) -> None:
 
 def start(problem: Problem, n_jobs: int | None, report: Report) -> State:
     """Begin with the graphs that the tasks have by themselves (docs/decisions.md)."""
-    adjacencies = learn_alone(
+    adjacencies, _ = learn_alone(
         problem.tasks,
         problem.constraints,
         problem.edge_prior,
@@ -158,14 +162,14 @@ def start(problem: Problem, n_jobs: int | None, report: Report) -> State:
 def advance(problem: Problem, state: State, n_jobs: int | None, report: Report) -> State:
     """Do one iteration."""
     number = len(state.history)
-    draws_seed, search_seed = _spawn(problem.seeds, number + 1)
+    draws_seed, search_seed = spawn(problem.seeds, number + 1)
     per_chain = -(-state.n_draws // N_CHAINS)
     draws = _draw(problem, state, per_chain, _WARMUP, draws_seed, n_jobs, report)
 
     counts = edge_counts(state.adjacencies)
     n_others = len(problem.tasks) - 1
-    search = problem.search._replace(n_restarts=min(problem.search.n_restarts, _RESTARTS))
-    finds = _in_parallel(
+    search = few_restarts(problem.search)
+    finds = in_parallel(
         improve_task,
         [
             (
@@ -174,7 +178,7 @@ def advance(problem: Problem, state: State, n_jobs: int | None, report: Report) 
                 draws.flat,
                 problem.nu0,
                 problem.structure_prior,
-                problem.edge_prior.log_odds(counts - _joined(adjacency), n_others),
+                problem.edge_prior.prior.log_odds(counts - _joined(adjacency), n_others),
                 problem.constraints[t],
                 search,
                 adjacency,
@@ -195,7 +199,7 @@ def advance(problem: Problem, state: State, n_jobs: int | None, report: Report) 
 
 def draw_finally(problem: Problem, state: State, n_jobs: int | None, report: Report) -> Draws:
     """Draw sigma_h given the graphs with which EM has ended."""
-    seed, _ = _spawn(problem.seeds, len(state.history) + 1)
+    seed, _ = spawn(problem.seeds, len(state.history) + 1)
     per_chain = max(_LAST_DRAWS, -(-problem.n_draws // N_CHAINS))
     return _draw(problem, state, per_chain, _LAST_WARMUP, seed, n_jobs, report)
 
@@ -203,49 +207,83 @@ def draw_finally(problem: Problem, state: State, n_jobs: int | None, report: Rep
 def learn_alone(
     tasks: Tasks,
     constraints: tuple[Constraints, ...],
-    edge_prior: EdgePrior,
+    edge_prior: EdgePriorChoice,
     search: SearchSettings,
     seeds: np.random.SeedSequence,
     n_jobs: int | None,
     report: Report,
-) -> np.ndarray:
-    """Search every task for itself, with a vague prior around its own variances."""
-    _, seed = _spawn(seeds, 0)
-    p = tasks.n_variables
-    nobody = edge_prior._replace(similarity=np.inf).log_odds(np.zeros((p, p)), 0)
-    nu0 = vague_nu0(p)
-    finds = _in_parallel(
-        improve_task,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Search every task for itself, with a vague prior around its own variances.
+
+    Returns the graphs and the density of each task's edge prior, its own where it is estimated.
+    """
+    _, seed = spawn(seeds, 0)
+    found = in_parallel(
+        _search_alone,
         [
-            (
-                scatter,
-                n,
-                vague_sigma_h(scatter, n),
-                nu0,
-                "uniform",
-                nobody,
-                allowed,
-                search,
-                None,
-                seed,
-            )
+            (scatter, n, edge_prior, allowed, search, seed)
             for scatter, n, allowed in zip(tasks.scatters, tasks.ns, constraints, strict=True)
         ],
         n_jobs,
         report,
         "searching graphs alone",
     )
-    return np.array([find.adjacency for find in finds])
+    graphs, densities = zip(*found, strict=True)
+    return np.array(graphs), np.array(densities)
+
+
+def _search_alone(
+    scatter: np.ndarray,
+    n: float,
+    edge_prior: EdgePriorChoice,
+    constraints: Constraints,
+    search: SearchSettings,
+    seed: np.random.SeedSequence,
+) -> tuple[np.ndarray, float]:
+    """Graph of one task by itself, and the density of its edge prior.
+
+    An estimated density is that of the graph found with it, one edge and one gap added.
+    """
+    p = len(scatter)
+    prior = edge_prior.prior._replace(similarity=np.inf)
+    adjacency = None
+    for _ in range(1 if edge_prior.is_fixed else _DENSITY_PASSES):
+        find = improve_task(
+            scatter,
+            n,
+            vague_sigma_h(scatter, n),
+            vague_nu0(p),
+            "uniform",
+            prior.matrix_of_log_odds(p),
+            constraints,
+            search,
+            adjacency,
+            seed,
+        )
+        adjacency = find.adjacency
+        if edge_prior.is_fixed:
+            break
+        search = few_restarts(search)
+        density = (adjacency.sum() + 1) / (p * (p - 1) / 2 + 2)
+        if density == prior.density:
+            break
+        prior = prior._replace(density=float(density))
+    return adjacency, float(np.mean(prior.density))
+
+
+def few_restarts(search: SearchSettings) -> SearchSettings:
+    """For searches that start near a good graph."""
+    return search._replace(n_restarts=min(search.n_restarts, _RESTARTS))
 
 
 def vague_nu0(p: int) -> float:
-    """Degrees of freedom of the prior of a task that is learned alone: delta = 3."""
-    return p + 2.0
+    """Degrees of freedom of the prior of a task that is learned alone."""
+    return p - 1 + ALONE_DELTA
 
 
 def vague_sigma_h(scatter: np.ndarray, n: float) -> np.ndarray:
-    """Diagonal prior matrix of a task that is learned alone: half its variances."""
-    return np.diag(np.diag(scatter) / n / 2)
+    """Diagonal prior matrix of a task that is learned alone: its variances, the prior's mean."""
+    return np.diag(np.diag(scatter) / n)
 
 
 def improve_task(
@@ -326,7 +364,7 @@ def _take_best(
     counts = counts.copy()
 
     def value(task: int) -> float:
-        odds = problem.edge_prior.log_odds(counts - _joined(adjacencies[task]), n_others)
+        odds = problem.edge_prior.prior.log_odds(counts - _joined(adjacencies[task]), n_others)
         prior = odds[finds[task].adjacency].sum() - odds[adjacencies[task]].sum()
         return finds[task].gains.mean() + prior
 
@@ -344,8 +382,8 @@ def _take_best(
 def _measure(problem, state, adjacencies, finds, changed, draws) -> Iteration:
     """Q and its gain; ``finds`` that were not taken leave the score of the old graph."""
     m = len(adjacencies)
-    after = problem.edge_prior.log_probability(edge_counts(adjacencies), m)
-    before = problem.edge_prior.log_probability(edge_counts(state.adjacencies), m)
+    after = problem.edge_prior.prior.log_probability(edge_counts(adjacencies), m)
+    before = problem.edge_prior.prior.log_probability(edge_counts(state.adjacencies), m)
     gains = np.zeros(len(draws.flat))
     q = after
     for task, find in enumerate(finds):
@@ -354,16 +392,19 @@ def _measure(problem, state, adjacencies, finds, changed, draws) -> Iteration:
             gains += find.gains
         else:
             q -= find.gains.mean()
-    error = 0.0
-    if changed:
-        # Here, since it loads xarray and pandas where they are installed.
-        from arviz_stats.base import array_stats
-
-        by_chain = gains.reshape(N_CHAINS, -1)
-        error = float(array_stats.mcse(by_chain, chain_axis=0, draw_axis=1, method="mean"))
+    error = monte_carlo_error(gains) if changed else 0.0
     gain = float(gains.mean() + after - before)
     n_edges = int(adjacencies.sum())
     return Iteration(float(q), gain, error, len(changed), n_edges, len(gains))
+
+
+def monte_carlo_error(gains: np.ndarray) -> float:
+    """Standard error of the mean of values that come chain by chain."""
+    # Here, since it loads xarray and pandas where they are installed.
+    from arviz_stats.base import array_stats
+
+    by_chain = gains.reshape(N_CHAINS, -1)
+    return float(array_stats.mcse(by_chain, chain_axis=0, draw_axis=1, method="mean"))
 
 
 def _decide(problem: Problem, history: tuple[Iteration, ...]) -> tuple[int, str, bool]:
@@ -388,19 +429,19 @@ def _decide(problem: Problem, history: tuple[Iteration, ...]) -> tuple[int, str,
 
 def _is_idle(problem: Problem, iteration: Iteration) -> bool:
     """Whether nothing worth having was gained, by draws that could have told."""
-    enough = max(_CERTAINTY * iteration.gain_error, problem.tolerance * len(problem.tasks))
+    enough = max(CERTAINTY * iteration.gain_error, problem.tolerance * len(problem.tasks))
     return iteration.gain <= enough and _is_exact(problem, iteration)
 
 
 def _is_exact(problem: Problem, iteration: Iteration) -> bool:
     """Whether the gain is known well enough to decide, or as well as it will ever be."""
-    if iteration.gain > _CERTAINTY * iteration.gain_error:
+    if iteration.gain > CERTAINTY * iteration.gain_error:
         return True
     exhausted = iteration.n_draws >= _MOST_DRAWS * problem.n_draws
     return exhausted or iteration.gain_error <= _PRECISION * problem.tolerance * len(problem.tasks)
 
 
-def _spawn(seeds: np.random.SeedSequence, number: int) -> list[np.random.SeedSequence]:
+def spawn(seeds: np.random.SeedSequence, number: int) -> list[np.random.SeedSequence]:
     """Seeds for the draws and for the searches of an iteration, always the same ones."""
     key = (*seeds.spawn_key, number)
     return np.random.SeedSequence(seeds.entropy, spawn_key=key).spawn(2)
@@ -410,7 +451,7 @@ def _joined(adjacency: np.ndarray) -> np.ndarray:
     return adjacency | adjacency.T
 
 
-def _in_parallel(
+def in_parallel(
     function: Callable, arguments: list[tuple], n_jobs: int | None, report: Report, what: str
 ) -> list[Any]:
     """Call a function for every task: in threads, or wherever joblib was told to run."""

@@ -7,11 +7,11 @@ from typing import Any, Self
 import numpy as np
 
 from mtgbn.errors import InputError, NotFittedError
-from mtgbn.graphs import cpdag
+from mtgbn.graphs import consensus_members, cpdag
 from mtgbn.learn.canonical import canonical_order
-from mtgbn.learn.edge_prior import EdgePrior
 from mtgbn.learn.parameters import Network, Parameters
 from mtgbn.model.arguments import check_count, seed_sequence
+from mtgbn.model.edge_prior import EdgePrior
 from mtgbn.search import Constraints, Knowledge, SearchSettings, find_candidates, restrict
 from mtgbn.tasks import Tasks
 from mtgbn.tasks.names import name_position
@@ -197,6 +197,19 @@ class Estimator:
         self.edge_prior_ = edge_prior
         self.graphs_ = graphs
         self.cpdags_ = np.array([cpdag(graph) for graph in graphs]) if cpdags is None else cpdags
+
+    def _agree(self, weights: np.ndarray | None = None) -> None:
+        """Choose each task's representative of its class so that directions mean the same in all.
+
+        With prior knowledge the classes have members that it excludes, and the graphs stay as found.
+        """
+        if self.knowledge is not None:
+            self.agreement_, self.order_ = np.nan, None
+            return
+        consensus = consensus_members(self.cpdags_, weights)
+        self.graphs_ = consensus.graphs
+        self.order_ = tuple(self.variables_[j] for j in consensus.order)
+        self.agreement_ = consensus.agreement
 
     def _store_parameters(self) -> None:
         self.covariances_, self.coefficients_, self.residual_variances_ = map(

@@ -1,7 +1,8 @@
-"""The estimator MTGBN: all tasks together, by Monte Carlo EM."""
+"""The estimator MTGBN: all tasks together."""
 
 import warnings
 from collections.abc import Callable, Mapping
+from functools import partial
 from numbers import Real
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -10,14 +11,16 @@ import numpy as np
 
 import mtgbn
 from mtgbn.errors import ConvergenceWarning, InputError, NotFittedError
-from mtgbn.learn import em
+from mtgbn.learn import em, explore
 from mtgbn.learn.checkpoint import fingerprint, read_checkpoint, write_checkpoint
-from mtgbn.learn.edge_prior import edge_prior_of
 from mtgbn.learn.estimator import Estimator, entropy_of, entropy_text, seeds_of
 from mtgbn.learn.parameters import Network, posterior_network
+from mtgbn.learn.probabilities import diagnose_edges, graph_of_probabilities
+from mtgbn.learn.relatedness import describe_relatedness
 from mtgbn.model import StructurePrior
 from mtgbn.model.arguments import check_count, check_delta, seed_sequence
 from mtgbn.model.densities import check_structure_prior
+from mtgbn.model.edge_prior import EdgePrior, EdgePriorSetting, arranged, edge_prior_of
 from mtgbn.sampling import Draws
 from mtgbn.search import Knowledge
 from mtgbn.tasks import Tasks
@@ -33,18 +36,27 @@ _WORST_RHAT = 1.2
 
 
 class MTGBN(Estimator):
-    """One Gaussian Bayesian network per task, learned from all tasks together by Monte Carlo EM.
+    """One Gaussian Bayesian network per task, learned from all tasks together.
 
     Parameters
     ----------
-    nu0 : float, optional
-        How closely the tasks' covariances follow the shared sigma_h; above p - 1. Default: p + 49.
-    edge_prior : float or (float, float), optional
+    estimator : {"map", "posterior"}
+        The graphs with the highest mean score over draws of everything else, by Monte Carlo EM: fast. Or
+        those of all adjacencies with a posterior probability above 1/2: slower, fewer wrong edges, and
+        the probabilities themselves.
+    nu0 : float or "auto", optional
+        How closely the tasks' covariances follow the shared sigma_h; above p - 1. Default: sampled along
+        with the rest, or p + 49 under another structure prior than uniform.
+    edge_prior : optional
         Density r, the prior probability of an edge, and similarity s: the smaller, the more alike the
-        tasks' graphs are taken to be. r alone: unrelated graphs. Default: r = 1/(p - 1), s = 4.
+        tasks' graphs are taken to be. "shared": both are estimated from the graphs that the tasks have by
+        themselves; "density": r alone, for unrelated graphs; "sampled": both are sampled with the graphs;
+        r or (r, s): fixed; a matrix or data frame of probabilities of the pairs, alone or with s. Default:
+        "shared", or (1/(p - 1), 4) under another structure prior than uniform.
     structure_prior : {"uniform", "restricted", "scale_free", "decomposable"}
-        Of a graph given sigma_h; see docs/model.md, section 3. The last is the paper's: only with
-        ``search="mmhc"``, and slow, since every move costs a triangulation.
+        Of a graph given sigma_h; see docs/model.md, section 3. All but the first are for comparison: EM
+        as in the paper, with nothing estimated but graphs. The last needs ``search="mmhc"`` and is slow,
+        since every move costs a triangulation.
     search : {"boss", "mmhc"}
         Best order score search, or the paper's max-min hill climbing.
     n_restarts : int, optional
@@ -57,34 +69,50 @@ class MTGBN(Estimator):
         all together do. Default: all for boss, mmpc for mmhc.
     knowledge : Knowledge or dict, optional
         Required and forbidden edges, tiers, most parents.
+    missing : {"error", "em"}
+        What nan in the data means. "em": a missing value, drawn anew in every round given the rest;
+        tasks may lack whole variables. For a `Tasks` it was said when it was made.
     n_draws : int
-        Draws of sigma_h in an E-step; their number grows when the Monte Carlo error asks for it.
+        Draws in an E-step.
+    n_rounds : int
+        Rounds per chain of a posterior estimate, after the warm-up.
     tol : float
-        A gain in Q below this, per task, in two iterations ends EM; as does one within twice its Monte
-        Carlo error, if that error is at most twice this.
+        Share of the edges that may change on fresh draws when EM ends. Under another structure prior
+        than uniform: gain in Q per task.
     max_iter : int
         Most EM iterations.
     n_jobs : int, optional
-        Tasks searched at once, in threads; joblib's default if left out, -1 for all processors. Within
-        ``joblib.parallel_config("dask")`` they are searched on the cluster.
+        Tasks searched and chains run at once, in threads; joblib's default if left out, -1 for all
+        processors. Within ``joblib.parallel_config("dask")`` tasks are searched on the cluster.
     random_state : int, numpy.random.SeedSequence or numpy.random.Generator, optional
         Decides everything, whatever n_jobs.
 
     Attributes
     ----------
     graphs_ : array (m, p, p)
-        DAGs; ``graphs_[t, i, j]`` means i -> j in task t.
+        DAGs; ``graphs_[t, i, j]`` means i -> j in task t. Of each Markov equivalence class the member
+        that agrees best with the other tasks.
     cpdags_ : array (m, p, p)
         Their Markov equivalence classes; an edge in both directions has none that data could tell.
+    edge_probabilities_, adjacency_probabilities_ : array (m, p, p)
+        Of i -> j, and of an edge in either direction; only of a posterior estimate.
+    edge_diagnostics_ : EdgeDiagnostics
+        R-hat and effective sample size of every adjacency; only of a posterior estimate.
+    relatedness_ : Relatedness
+        How alike the tasks are; ``relatedness_.in_words()``.
+    membership_ : array (m,)
+        Posterior probability that a task belongs to the others.
+    order_, agreement_
+        The variables in the order that the directions follow, and the share of reversible edges that do.
     sigma_h_ : array (p, p)
-        Posterior mean given the graphs.
+        Posterior mean.
     draws_ : Draws
-        Draws of sigma_h given the graphs.
+        Draws of sigma_h, scaled to the mean delta.
     covariances_ : array (m, p, p)
     coefficients_ : array (m, p, p)
         ``coefficients_[t, i, j]`` belongs to the edge i -> j of task t.
     residual_variances_ : array (m, p)
-        Posterior means, like the two before.
+        Posterior means given the graph, like the two before.
     history_ : tuple of Iteration
     converged_ : bool
     stop_reason_ : str
@@ -111,20 +139,24 @@ class MTGBN(Estimator):
     def __init__(
         self,
         *,
-        nu0: float | None = None,
-        edge_prior: float | tuple[float, float] | None = None,
+        estimator: Literal["map", "posterior"] = "map",
+        nu0: float | Literal["auto"] | None = None,
+        edge_prior: EdgePriorSetting = None,
         structure_prior: StructurePrior = "uniform",
         search: Literal["boss", "mmhc"] = "boss",
         n_restarts: int | None = None,
         tabu: int | None = None,
         candidates: Literal["all", "mmpc", "pooled"] | None = None,
         knowledge: Knowledge | Mapping[str, Any] | None = None,
+        missing: Literal["error", "em"] = "error",
         n_draws: int = 30,
+        n_rounds: int = 2000,
         tol: float = 0.05,
         max_iter: int = 50,
         n_jobs: int | None = None,
         random_state: int | np.random.SeedSequence | np.random.Generator | None = None,
     ) -> None:
+        self.estimator = estimator
         self.nu0 = nu0
         self.edge_prior = edge_prior
         self.structure_prior = structure_prior
@@ -133,7 +165,9 @@ class MTGBN(Estimator):
         self.tabu = tabu
         self.candidates = candidates
         self.knowledge = knowledge
+        self.missing = missing
         self.n_draws = n_draws
+        self.n_rounds = n_rounds
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
@@ -164,13 +198,17 @@ class MTGBN(Estimator):
             A file that is renewed after every iteration. If it exists, the fit goes on from there and
             ends with the same result as one that was never interrupted.
         """
-        tasks = Tasks.from_any(tasks)
+        if self.missing not in ("error", "em"):
+            raise InputError(f"missing must be 'error' or 'em'; got {self.missing!r}")
+        if not isinstance(tasks, Tasks):
+            tasks = Tasks.from_any(tasks, missing=self.missing)
         report = progress or em.silent
         self.check(tasks)
         seeds = seed_sequence(self.random_state)
         ordered, *places = self._canonical(tasks)
-        problem = self._pose(ordered, seeds)
+        problem = self._pose(tasks, ordered, seeds)
         belongs_to = self._fingerprint(tasks)
+        start, advance = self._steps()
         state = None
         if checkpoint is not None:
             if not Path(checkpoint).absolute().parent.is_dir():
@@ -185,19 +223,30 @@ class MTGBN(Estimator):
                 if not state.converged and len(state.history) < self.max_iter:
                     state = state._replace(reason="")  # stopped by a callback or a lower max_iter
         if state is None:
-            state = em.start(problem, self.n_jobs, report)
+            state = start(problem, self.n_jobs, report)
         while not state.reason:
             if checkpoint is not None:
                 write_checkpoint(checkpoint, state, entropy_text(seeds), belongs_to)
-            state = em.advance(problem, state, self.n_jobs, report)
+            state = advance(problem, state, self.n_jobs, report)
             asked = None if callback is None else callback(state)
             if isinstance(asked, bool | np.bool_) and asked and not state.reason:
                 state = state._replace(reason="the callback asked to stop")
         if checkpoint is not None:
             write_checkpoint(checkpoint, state, entropy_text(seeds), belongs_to)
-        draws = em.draw_finally(problem, state, self.n_jobs, report)
-        self._finish(tasks, places, problem, state, draws)
+        if isinstance(state, em.State):
+            draws = em.draw_finally(problem, state, self.n_jobs, report)
+            self._finish(tasks, places, problem, state, draws)
+        else:
+            self._finish_exploring(tasks, places, problem, state)
         return self
+
+    def _steps(self) -> tuple[Callable, Callable]:
+        """How to start and how to go on."""
+        if self.structure_prior != "uniform":
+            return em.start, em.advance
+        if self.estimator == "map":
+            return explore.start, explore.advance_map
+        return explore.start, partial(_advance_posterior, self.n_rounds)
 
     def check(self, tasks: Tasks) -> None:
         """Raise what `fit` would, as far as it can be told without fitting."""
@@ -212,22 +261,61 @@ class MTGBN(Estimator):
                 "structure_prior='decomposable' is no sum over families; it needs search='mmhc' without "
                 "a tabu list"
             )
-        check_delta(self._nu0(tasks.n_variables), tasks.n_variables)
-        edge_prior_of(self.edge_prior, tasks.n_variables)
+        if self.estimator not in ("map", "posterior"):
+            raise InputError(f"estimator must be 'map' or 'posterior'; got {self.estimator!r}")
+        check_count("n_rounds", self.n_rounds, 20)
+        if tasks.incomplete and self.structure_prior != "uniform":
+            raise InputError(
+                "missing values need structure_prior='uniform'; fill them in beforehand"
+            )
+        self._check_uniform(tasks)
         if not isinstance(self.random_state, np.random.Generator):  # which looking would advance
             seed_sequence(self.random_state)
 
-    def _nu0(self, p: int) -> float:
-        return p - 1 + _DEFAULT_DELTA if self.nu0 is None else self.nu0
+    def _check_uniform(self, tasks: Tasks) -> None:
+        """What can be estimated needs a normalised model: the uniform structure prior."""
+        nu0 = self._nu0(tasks.n_variables)
+        if nu0 is not None:
+            check_delta(nu0, tasks.n_variables)
+        choice = edge_prior_of(self._edge_prior(), tasks.variables)
+        if self.structure_prior == "uniform":
+            return
+        estimated = {
+            "estimator='posterior'": self.estimator == "posterior",
+            "nu0='auto'": nu0 is None,
+            f"edge_prior={self.edge_prior!r}": not choice.is_fixed,
+        }
+        for setting, is_asked in estimated.items():
+            if is_asked:
+                raise InputError(
+                    f"{setting} needs structure_prior='uniform': under {self.structure_prior!r} the "
+                    "model is not normalised and its numbers cannot be estimated"
+                )
 
-    def _pose(self, ordered: Tasks, seeds: np.random.SeedSequence) -> em.Problem:
+    def _edge_prior(self) -> EdgePriorSetting:
+        """The setting; left out, it is estimated where that is possible."""
+        is_uniform = self.structure_prior == "uniform"
+        return "shared" if self.edge_prior is None and is_uniform else self.edge_prior
+
+    def _nu0(self, p: int) -> float | None:
+        """The degrees of freedom; None if they are to be estimated."""
+        if isinstance(self.nu0, str):
+            if self.nu0 != "auto":
+                raise InputError(f"nu0 must be a number above p - 1, or 'auto'; got {self.nu0!r}")
+            return None
+        if self.nu0 is None:
+            return None if self.structure_prior == "uniform" else p - 1 + _DEFAULT_DELTA
+        return self.nu0
+
+    def _pose(self, tasks: Tasks, ordered: Tasks, seeds: np.random.SeedSequence) -> em.Problem:
         """What EM works on, from tasks in canonical order."""
-        p = ordered.n_variables
+        nu0 = self._nu0(ordered.n_variables)
+        order = [tasks.variables.index(name) for name in ordered.variables]
         return em.Problem(
             ordered,
             self._constraints(ordered),
-            float(self._nu0(p)),
-            edge_prior_of(self.edge_prior, p),
+            None if nu0 is None else float(nu0),
+            arranged(edge_prior_of(self._edge_prior(), tasks.variables), order),
             self.structure_prior,
             self._search_settings(),
             self.n_draws,
@@ -256,7 +344,8 @@ class MTGBN(Estimator):
         task_places, variable_places = places
         square = np.ix_(variable_places, variable_places)
         graphs = np.array([state.adjacencies[t][square] for t in task_places])
-        self._store(tasks, graphs, problem.edge_prior)
+        self._store(tasks, graphs, edge_prior_of(self._edge_prior(), tasks.variables).prior)
+        self._agree()
         self.nu0_ = problem.nu0
         self.random_state_ = entropy_of(problem.seeds)
         self.draws_ = Draws(
@@ -271,6 +360,71 @@ class MTGBN(Estimator):
         self.converged_ = state.converged
         self.stop_reason_ = state.reason
         self.diagnostics_ = _summary_of(self.draws_)
+        self.warnings_ = self._worries()
+        self._store_parameters()
+        for warning in self.warnings_:
+            warnings.warn(warning, ConvergenceWarning, stacklevel=3)
+
+    def _finish_exploring(self, tasks, places, problem: em.Problem, state) -> None:
+        """As `_finish`, for what the chains gathered."""
+        task_places, variable_places = places
+        rows, columns = np.ix_(variable_places, variable_places)
+        record = state.record
+        adjacencies = state.adjacencies
+        if self.estimator == "posterior":
+            adjacencies = [
+                graph_of_probabilities(each, limits.allowed, limits.required, limits.max_parents)
+                for each, limits in zip(record.tallies, problem.constraints, strict=True)
+            ]
+            arranged_blocks = record.blocks[:, :, task_places][..., rows, columns]
+            rounds = record.n_rounds // state.n_blocks
+            self.edge_diagnostics_ = diagnose_edges(arranged_blocks, rounds)
+            self.edge_probabilities_ = record.tallies[task_places][:, rows, columns]
+            self.adjacency_probabilities_ = self.edge_probabilities_ + np.swapaxes(
+                self.edge_probabilities_, 1, 2
+            )
+        graphs = np.array([adjacencies[t][rows, columns] for t in task_places])
+        _, density, similarity, *_ = record.numbers
+        choice = edge_prior_of(self._edge_prior(), tasks.variables)
+        prior = choice.prior if choice.is_fixed else state.edge_prior
+        if choice.source == "sampled":
+            prior = EdgePrior(float(density.mean()), float(np.exp(np.log(similarity).mean())))
+        self.membership_ = record.members[task_places]
+        self._store(
+            tasks.with_scatters(record.scatters[task_places][:, rows, columns])
+            if tasks.incomplete
+            else tasks,
+            graphs,
+            prior,
+        )
+        self._agree(getattr(self, "edge_probabilities_", None))
+        self.relatedness_ = describe_relatedness(
+            record.delta,
+            prior,
+            self.membership_,
+            record.advantages[..., task_places],
+            tasks.ns,
+            tasks.names,
+        )
+        self.nu0_ = record.delta + tasks.n_variables - 1
+        self.random_state_ = entropy_of(problem.seeds)
+        places_kept = np.arange(record.psi.shape[1]) * record.stride
+        chains = range(len(record.psi))
+        statistics = {
+            "acceptance_rate": np.array([record.numbers[5, c, places_kept] for c in chains]),
+            "delta": np.array([record.numbers[0, c, places_kept] for c in chains]),
+            "log_density": np.array([record.numbers[3, c, places_kept] for c in chains]),
+            "n_edges": np.array([record.numbers[4, c, places_kept] for c in chains]),
+        }
+        self.draws_ = Draws(
+            record.psi[..., rows, columns] * record.delta, statistics, tasks.variables, "joint"
+        )
+        self.sigma_h_ = self.draws_.mean
+        self.history_ = state.history
+        self.n_iter_ = max(len(state.history), state.n_blocks)
+        self.converged_ = state.converged
+        self.stop_reason_ = state.reason
+        self.diagnostics_ = _summary_of(self.draws_) | {"n_divergent": record.diverging}
         self.warnings_ = self._worries()
         self._store_parameters()
         for warning in self.warnings_:
@@ -329,5 +483,9 @@ def _summary_of(draws: Draws) -> dict[str, float | int]:
         "rhat": float(np.max(array_stats.rhat(quantities, method="rank", **axes))),
         "ess": float(np.min(array_stats.ess(quantities, method="bulk", **axes))),
         "acceptance": float(draws.statistics["acceptance_rate"].mean()),
-        "n_divergent": int(draws.statistics["diverging"].sum()),
+        "n_divergent": int(np.sum(draws.statistics.get("diverging", 0))),
     }
+
+
+def _advance_posterior(n_rounds, problem, state, n_jobs, report):
+    return explore.advance_posterior(problem, state, n_rounds, n_jobs, report)

@@ -115,7 +115,61 @@ def unconstrained_value_and_gradient(posterior, centre_factor, x, gradient, work
         value += 2.0 * posterior.full_coefficient * np.log(centre_factor[i, i])
         gradient[index] = derivative[i, i] * np.exp(x[index]) + exponent
         index += 1
+    if posterior.prior_scales[0] > 0.0:
+        value += _add_prior(posterior.prior_scales, centre_factor, work, gradient)
     return value
+
+
+@kernel(error_model="numpy", fastmath={"contract"})
+def _add_prior(scales, centre_factor, work, gradient):
+    """Value of -tr(D sigma_h^-1)/2; adds its gradient.
+
+    With W = L^-1 D^(1/2) the value is -|W|^2/2 and its derivative by L is tril(L'^-1 W W').
+    """
+    triangle, factor, _, roots, product, _ = work
+    p = scales.size
+    value = 0.0
+    for i in range(p):
+        row = roots[i]
+        row[:] = 0.0
+        _subtract_rows(row, factor[i], roots, i)
+        row[i] = np.sqrt(scales[i])
+        for j in range(i + 1):
+            row[j] /= factor[i, i]
+            value -= row[j] * row[j] / 2.0
+    _multiply_by_transpose(roots, product)
+    for i in range(p - 1, -1, -1):
+        row = product[i]
+        for k in range(p - 1 - i):
+            weight, below = factor[i + 1 + k, i], product[i + 1 + k]
+            for j in range(i + 1):
+                row[j] -= weight * below[j]
+        for j in range(i + 1):
+            row[j] /= factor[i, i]
+    _multiply_transposed(centre_factor, product, roots)
+    index = 0
+    for i in range(p):
+        for j in range(i):
+            gradient[index] += roots[i, j]
+            index += 1
+        gradient[index] += roots[i, i] * triangle[i, i]
+        index += 1
+    return value
+
+
+@kernel(fastmath={"contract"})
+def _subtract_rows(row, weights, rows, count):
+    """Subtract weighted rows of a lower triangular matrix, two at a time."""
+    k = 0
+    while k + 2 <= count:
+        w0, w1, r0, r1 = weights[k], weights[k + 1], rows[k], rows[k + 1]
+        for j in range(k + 1):
+            row[j] -= w0 * r0[j] + w1 * r1[j]
+        row[k + 1] -= w1 * r1[k + 1]
+        k += 2
+    if k < count:
+        for j in range(k + 1):
+            row[j] -= weights[k] * rows[k, j]
 
 
 @kernel

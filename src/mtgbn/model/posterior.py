@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import lapack
+from scipy.special import multigammaln
 
 from mtgbn.errors import InputError
 from mtgbn.model.arguments import (
@@ -28,7 +29,7 @@ from mtgbn.model.log_determinants import (
 )
 from mtgbn.model.signed_sets import concatenate, distinct_families, families, signed_sets
 
-__all__ = ["Posterior", "build_posterior", "log_posterior"]
+__all__ = ["HyperPrior", "Posterior", "build_posterior", "log_posterior"]
 
 
 class Posterior(NamedTuple):
@@ -39,6 +40,20 @@ class Posterior(NamedTuple):
     """Coefficient of ln|sigma_h|, kept apart because coordinates know this determinant."""
     constant: float
     n_variables: int
+    prior_scales: np.ndarray
+    """Diagonal of the scale matrix of sigma_h's own inverse Wishart prior; zeros under a flat one."""
+
+
+class HyperPrior(NamedTuple):
+    """Inverse Wishart prior of sigma_h with a diagonal scale matrix.
+
+    ``degrees`` are those of every submatrix (as delta is for the tasks), so that what it says of some
+    variables does not depend on how many others there are. With 2, every correlation in sigma_h is
+    uniform between -1 and 1.
+    """
+
+    scales: np.ndarray
+    degrees: float = 2.0
 
 
 def log_posterior(
@@ -85,6 +100,10 @@ def value_and_gradient(posterior: Posterior, sigma_h: np.ndarray) -> tuple[float
     inverse, _ = lapack.dpotri(factor, lower=1)  # the gradient of ln|sigma_h| is this very matrix
     lower = lower.reshape(p, p) + posterior.full_coefficient * np.tril(inverse)
     value += posterior.full_coefficient * 2 * np.log(np.diag(factor)).sum()
+    if posterior.prior_scales.any():
+        inverse = np.tril(inverse) + np.tril(inverse, -1).T
+        value -= inverse.diagonal() @ posterior.prior_scales / 2
+        lower += np.tril(inverse * posterior.prior_scales @ inverse) / 2
     return value + posterior.constant, lower + np.tril(lower, -1).T
 
 
@@ -95,21 +114,24 @@ def build_posterior(
     nu0: float,
     structure_prior: StructurePrior = "uniform",
     *,
+    hyperprior: HyperPrior | None = None,
     checked: bool = False,
 ) -> Posterior:
     """Gather the posterior of sigma_h for fixed graphs; arguments as in `log_posterior`.
 
-    ``checked`` says that the scatters are those of a `Tasks`, known to be positive semidefinite.
+    ``hyperprior`` is that of sigma_h; None: flat. ``checked`` says that the scatters are those of a
+    `Tasks` and the adjacencies a boolean array of DAGs.
     """
     check_structure_prior(structure_prior)
     scatters = real_array(scatters, "scatters")
     p = scatters.shape[-1] if scatters.ndim else 0
     delta = check_delta(nu0, p)
-    scatters, ns = check_scatters(scatters, ns, p, semidefinite=not checked)
-    m = len(ns)
-    if m == 0:
-        raise InputError("a posterior needs at least one task")
-    adjacencies = check_adjacencies(adjacencies, m, p)
+    m = len(scatters)
+    if not checked:
+        scatters, ns = check_scatters(scatters, ns, p)
+        if m == 0:
+            raise InputError("a posterior needs at least one task")
+        adjacencies = check_adjacencies(adjacencies, m, p)
 
     task_sets = families(adjacencies)
     owners = np.repeat(np.arange(m), p)
@@ -141,7 +163,23 @@ def build_posterior(
         np.concatenate([scatters, np.zeros((1, p, p))]),
     )
     constant += full_constant + shared_constant
-    return Posterior(terms, float(full_coefficient), float(constant), p)
+    prior_scales = np.zeros(p)
+    if hyperprior is not None:
+        prior_scales, coefficient, prior_constant = _inverse_wishart(hyperprior, p)
+        full_coefficient += coefficient
+        constant += prior_constant
+    return Posterior(terms, float(full_coefficient), float(constant), p, prior_scales)
+
+
+def _inverse_wishart(hyperprior: HyperPrior, p: int) -> tuple[np.ndarray, float, float]:
+    """Scales, coefficient of ln|sigma_h| and constant of the log density."""
+    scales = np.array(real_array(hyperprior.scales, "the scales of the hyperprior"))
+    degrees = hyperprior.degrees
+    if scales.shape != (p,) or not (scales > 0).all() or not degrees > 0:
+        raise InputError(f"a hyperprior needs {p} positive scales and positive degrees of freedom")
+    nu = degrees + p - 1
+    constant = nu / 2 * np.log(scales / 2).sum() - multigammaln(nu / 2, p)
+    return scales, -(nu + p + 1) / 2, float(constant)
 
 
 def _minus_restricted_at_diagonal(

@@ -1,4 +1,4 @@
-"""The folder of a result: `result.json`, an edge table, arrays and draws.
+"""The folder of a result: `result.json`, tables of edges, arrays and draws.
 
 `result.json` is written last and lists the other files with their checksums, so a folder either holds
 a whole result or none. It has no times or paths: the same fit gives the same bytes.
@@ -23,21 +23,32 @@ from mtgbn.errors import InputError
 from mtgbn.files import read_npz, writing
 from mtgbn.graphs import to_dot, to_graphml
 from mtgbn.learn import AVG, MTGBN, SIG, EdgePrior, Iteration
+from mtgbn.learn.probabilities import EdgeDiagnostics
+from mtgbn.learn.relatedness import Relatedness
+from mtgbn.results.tables import edge_table, probability_table
 from mtgbn.sampling import Draws
 from mtgbn.search import Knowledge
 from mtgbn.tasks import Tasks
 
-__all__ = ["GRAPH_FORMATS", "RESULT_FILE", "load_result", "save_result"]
+__all__ = ["GRAPH_FORMATS", "RESULT_FILE", "load_result", "plain", "save_result"]
 
 RESULT_FILE = "result.json"
 GRAPH_FORMATS = {"graphml": to_graphml, "dot": to_dot}
 _EDGES_FILE = "edges.tsv"
+_PROBABILITIES_FILE = "probabilities.tsv"
 _NETWORKS_FILE = "networks.npz"
-_FORMAT = "mtgbn result 1"
+_FORMAT = "mtgbn result 2"
 _ESTIMATORS = {"MTGBN": MTGBN, "SIG": SIG, "AVG": AVG}
 _PACKAGES = ("numpy", "scipy", "numba", "joblib", "arviz-stats")
 _NETWORK_ARRAYS = ("graphs", "cpdags", "covariances", "coefficients", "residual_variances")
-_DRAWS = ("sigma_h", "acceptance_rate", "energy", "n_steps", "diverging")
+# Attributes that not every fit has, of shapes that the numbers of tasks and variables give.
+_OPTIONAL_ARRAYS = {
+    "membership": "m",
+    "edge_probabilities": "mpp",
+    "adjacency_probabilities": "mpp",
+}
+_NO_NUMBERS = ("inf", "-inf", "nan")
+_OPTIONAL_TUPLES = {"relatedness": Relatedness, "edge_diagnostics": EdgeDiagnostics}
 
 DrawsFormat = Literal["npz", "netcdf", "none"]
 GraphFormat = Literal["graphml", "dot"]
@@ -63,6 +74,11 @@ def save_result(
 
     A result that the folder holds already is replaced, with all its files; others stay.
 
+    The edges are in ``edges.tsv``. Its column ``direction`` says ``compelled`` if the data exclude the
+    other direction, ``known`` if prior knowledge does, and ``chosen`` if the edge is reversible and
+    points as agrees best with the other tasks. A posterior estimate also has ``probabilities.tsv``,
+    with every pair whose adjacency probability is above 0.01.
+
     Returns
     -------
     Path
@@ -79,8 +95,11 @@ def save_result(
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{str(folder)!r} is a file; give a folder for the result")
     folder.mkdir(parents=True, exist_ok=True)
-    contents = {_EDGES_FILE: edge_table(estimator).encode(), _NETWORKS_FILE: _networks(estimator)}
-    if isinstance(estimator, MTGBN) and draws_format != "none":
+    about, arrays = _describe(estimator)
+    contents = {_EDGES_FILE: edge_table(estimator).encode(), _NETWORKS_FILE: _npz(arrays)}
+    if hasattr(estimator, "edge_probabilities_"):
+        contents[_PROBABILITIES_FILE] = probability_table(estimator).encode()
+    if hasattr(estimator, "draws_") and draws_format != "none":
         write = {"npz": _draws_npz, "netcdf": _draws_netcdf}[draws_format]
         name = {"npz": "draws.npz", "netcdf": "draws.nc"}[draws_format]
         contents[name] = write(estimator.draws_)
@@ -94,7 +113,6 @@ def save_result(
         (folder / name).parent.mkdir(exist_ok=True)
         with writing(folder / name) as file:
             file.write(content)
-    about = _describe(estimator)
     about["files"] = {n: hashlib.sha256(c).hexdigest() for n, c in sorted(contents.items())}
     about["digest"] = _digest(about)
     path = folder / RESULT_FILE
@@ -166,36 +184,16 @@ def read_description(folder: Path) -> dict[str, Any]:
     return about
 
 
-def edge_table(estimator: MTGBN | SIG | AVG) -> str:
-    """All edges of all tasks as TSV, one line each, with a header.
-
-    The direction is ``compelled`` by the data, ``known`` because prior knowledge excludes the other one,
-    or ``reversible``.
-    """
-    allowed = estimator.resolved_knowledge().allowed
-    joined = (estimator.graphs_ | estimator.graphs_.transpose(0, 2, 1)).sum(axis=0)
-    lines = ["task\tsource\ttarget\tcoefficient\tdirection\ttasks_with_edge"]
-    for t, name in enumerate(estimator.task_names_):
-        for i, j in np.argwhere(estimator.graphs_[t]).tolist():
-            direction = "reversible" if estimator.cpdags_[t, j, i] else "compelled"
-            if direction == "reversible" and not allowed[j, i]:
-                direction = "known"
-            cells = (
-                _cell(name),
-                _cell(estimator.variables_[i]),
-                _cell(estimator.variables_[j]),
-                repr(float(estimator.coefficients_[t, i, j])),
-                direction,
-                str(int(joined[i, j])),
-            )
-            lines.append("\t".join(cells))
-    return "\n".join(lines) + "\n"
-
-
-def _describe(estimator) -> dict[str, Any]:
+def _describe(estimator) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """What `result.json` says, and the arrays that go beside it."""
     tasks = estimator._tasks
-    settings = {name: _plain(value) for name, value in estimator.get_params().items()}
+    arrays = {name: getattr(estimator, f"{name}_") for name in _NETWORK_ARRAYS}
+    arrays |= _task_arrays(tasks)
+    settings = estimator.get_params()
     del settings["n_jobs"]  # changes nothing
+    settings["edge_prior"] = _edge_prior_setting(settings["edge_prior"], tasks.variables, arrays)
+    if isinstance(settings["knowledge"], Mapping):
+        settings["knowledge"] = Knowledge.from_dict(settings["knowledge"])
     settings["random_state"] = estimator.random_state_
     rows = [None] * len(tasks) if tasks.n_rows is None else tasks.n_rows.tolist()
     about = {
@@ -205,8 +203,10 @@ def _describe(estimator) -> dict[str, Any]:
             "mtgbn": mtgbn.__version__,
             **{name: importlib.metadata.version(name) for name in _PACKAGES},
         },
-        "settings": settings,
-        "edge_prior": _plain(estimator.edge_prior_),
+        "settings": {name: plain(value) for name, value in settings.items()},
+        "edge_prior": _encode("edge_prior", estimator.edge_prior_, arrays),
+        "order": plain(estimator.order_),
+        "agreement": plain(estimator.agreement_),
         "variables": list(tasks.variables),
         "tasks": [
             {"name": name, "rows": n_rows, "n": n, "edges": int(graph.sum())}
@@ -216,44 +216,134 @@ def _describe(estimator) -> dict[str, Any]:
         ],
     }
     if isinstance(estimator, MTGBN):
+        arrays["sigma_h"] = estimator.sigma_h_
         about |= {
             "nu0": estimator.nu0_,
             "converged": estimator.converged_,
             "stop_reason": estimator.stop_reason_,
+            "n_iter": estimator.n_iter_,
             "warnings": list(estimator.warnings_),
-            "history": [iteration._asdict() for iteration in estimator.history_],
-            "diagnostics": estimator.diagnostics_,
+            "history": [plain(iteration._asdict()) for iteration in estimator.history_],
+            "diagnostics": plain(estimator.diagnostics_),
         }
-    return about
+        if hasattr(estimator, "draws_"):
+            about["sampler"] = estimator.draws_.sampler
+    for name in _OPTIONAL_ARRAYS:
+        if hasattr(estimator, f"{name}_"):
+            arrays[name] = getattr(estimator, f"{name}_")
+    for name in _OPTIONAL_TUPLES:
+        if hasattr(estimator, f"{name}_"):
+            about[name] = _encode(name, getattr(estimator, f"{name}_"), arrays)
+    return about, arrays
+
+
+def _task_arrays(tasks: Tasks) -> dict[str, np.ndarray]:
+    arrays = {name: getattr(tasks, name) for name in ("scatters", "ns", "centres", "scales")}
+    if tasks.n_rows is not None:
+        arrays["n_rows"] = tasks.n_rows
+    return arrays | {f"incomplete_{t}": rows for t, rows in sorted(tasks.incomplete.items())}
+
+
+def _edge_prior_setting(given, variables: tuple[str, ...], arrays: dict[str, np.ndarray]) -> Any:
+    """The user's edge prior; a matrix goes among the arrays, in the order of the variables."""
+    is_pair = isinstance(given, tuple | list) and len(given) == 2 and np.ndim(given[1]) == 0
+    matrix = given[0] if is_pair else given
+    if hasattr(matrix, "columns"):
+        matrix = matrix.loc[list(variables), list(variables)].to_numpy()
+    if np.ndim(matrix) != 2:
+        return given
+    arrays["edge_prior_setting"] = np.array(matrix, dtype=float)
+    place = {"array": "edge_prior_setting"}
+    return [place, given[1]] if is_pair else place
+
+
+def _encode(name: str, values: tuple, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    """A named tuple for JSON, field by field; those that are arrays are put aside."""
+    fields = {}
+    for field, value in values._asdict().items():
+        if isinstance(value, np.ndarray):
+            arrays[f"{name}_{field}"] = value
+            fields[field] = {"array": f"{name}_{field}"}
+        else:
+            fields[field] = plain(value)
+    return fields
+
+
+def _decode(kind: type, fields: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
+    """The named tuple that `_encode` took apart."""
+    values = {}
+    for field, value in fields.items():
+        if isinstance(value, dict):
+            value = arrays[value["array"]]
+        values[field] = tuple(value) if isinstance(value, list) else _number(value)
+    return kind(**values)
+
+
+def _number(value: Any) -> Any:
+    """Undo what `plain` does to numbers that JSON cannot hold."""
+    return float(value) if isinstance(value, str) and value in _NO_NUMBERS else value
 
 
 def _restore(folder: Path, about: dict[str, Any]):
     arrays = _read_arrays(folder / _NETWORKS_FILE)
-    settings = dict(about["settings"])
+    estimator = _ESTIMATORS[about["estimator"]](**_restore_settings(about["settings"], arrays))
+    tasks = _restore_tasks(about, arrays)
+    m, p = len(tasks), tasks.n_variables
+    shapes = dict.fromkeys(("graphs", "cpdags", "covariances", "coefficients"), (m, p, p))
+    shapes["residual_variances"] = (m, p)
+    for name, letters in _OPTIONAL_ARRAYS.items():
+        if name in arrays:
+            shapes[name] = tuple({"m": m, "p": p}[letter] for letter in letters)
+    _check_shapes(arrays, shapes)
+    edge_prior = _decode(EdgePrior, about["edge_prior"], arrays)
+    estimator._store(tasks, arrays["graphs"], edge_prior, arrays["cpdags"])
+    estimator.order_ = None if about["order"] is None else tuple(about["order"])
+    estimator.agreement_ = _number(about["agreement"])
+    estimator.random_state_ = about["settings"]["random_state"]
+    for name in ("covariances", "coefficients", "residual_variances", *_OPTIONAL_ARRAYS):
+        if name in arrays:
+            setattr(estimator, f"{name}_", arrays[name])
+    for name, kind in _OPTIONAL_TUPLES.items():
+        if name in about:
+            setattr(estimator, f"{name}_", _decode(kind, about[name], arrays))
+    if isinstance(estimator, MTGBN):
+        estimator.nu0_ = float(about["nu0"])
+        estimator.converged_ = bool(about["converged"])
+        estimator.stop_reason_ = about["stop_reason"]
+        estimator.n_iter_ = int(about["n_iter"])
+        estimator.warnings_ = tuple(about["warnings"])
+        estimator.history_ = tuple(_decode(Iteration, each, {}) for each in about["history"])
+        estimator.diagnostics_ = {n: _number(value) for n, value in about["diagnostics"].items()}
+        estimator.sigma_h_ = arrays["sigma_h"]
+        draws = {"draws.npz": _read_arrays, "draws.nc": _read_netcdf}
+        for name in sorted(set(draws) & set(about["files"])):
+            found = draws[name](folder / name)
+            sigma_h = found.pop("sigma_h")
+            estimator.draws_ = Draws(sigma_h, found, tasks.variables, about["sampler"])
+    return estimator
+
+
+def _restore_settings(settings: dict[str, Any], arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    settings = dict(settings)
     if settings.get("knowledge") is not None:
         settings["knowledge"] = Knowledge(**settings["knowledge"])
-    if isinstance(settings.get("edge_prior"), list):
-        settings["edge_prior"] = tuple(map(float, settings["edge_prior"]))
+    given = settings.get("edge_prior")
+    parts = given if isinstance(given, list) else [given]
+    parts = [arrays[part["array"]] if isinstance(part, dict) else _number(part) for part in parts]
+    settings["edge_prior"] = tuple(parts) if isinstance(given, list) else parts[0]
     if "tol" in settings:
         settings["tol"] = float(settings["tol"])
-    estimator = _ESTIMATORS[about["estimator"]](**settings)
+    return settings
+
+
+def _restore_tasks(about: dict[str, Any], arrays: dict[str, np.ndarray]) -> Tasks:
     names = tuple(task["name"] for task in about["tasks"])
     m, p = len(names), len(about["variables"])
-    shapes = {
-        "graphs": (m, p, p),
-        "cpdags": (m, p, p),
-        "covariances": (m, p, p),
-        "coefficients": (m, p, p),
-        "residual_variances": (m, p),
-        "scatters": (m, p, p),
-        "ns": (m,),
-        "centres": (m, p),
-        "scales": (m, p),
-    }
-    for name, shape in shapes.items():
-        if arrays[name].shape != shape:
-            raise ValueError(f"{name} has shape {arrays[name].shape}, not {shape}")
-    tasks = Tasks._trusted(
+    incomplete = {t: arrays[f"incomplete_{t}"] for t in range(m) if f"incomplete_{t}" in arrays}
+    shapes = {"scatters": (m, p, p), "ns": (m,), "centres": (m, p), "scales": (m, p)}
+    shapes |= {f"incomplete_{t}": (int(arrays["n_rows"][t]), p) for t in incomplete}
+    _check_shapes(arrays, shapes)
+    return Tasks._trusted(
         arrays["scatters"],
         arrays["ns"],
         tuple(about["variables"]),
@@ -261,38 +351,14 @@ def _restore(folder: Path, about: dict[str, Any]):
         arrays.get("n_rows"),
         arrays["centres"],
         arrays["scales"],
+        incomplete,
     )
-    edge_prior = EdgePrior(*map(float, about["edge_prior"]))
-    estimator._store(tasks, arrays["graphs"], edge_prior, arrays["cpdags"])
-    estimator.random_state_ = settings["random_state"]
-    for name in ("covariances", "coefficients", "residual_variances"):
-        setattr(estimator, f"{name}_", arrays[name])
-    if isinstance(estimator, MTGBN):
-        estimator.nu0_ = float(about["nu0"])
-        estimator.converged_ = bool(about["converged"])
-        estimator.stop_reason_ = about["stop_reason"]
-        estimator.warnings_ = tuple(about["warnings"])
-        estimator.history_ = tuple(Iteration(**iteration) for iteration in about["history"])
-        estimator.n_iter_ = len(estimator.history_)
-        estimator.diagnostics_ = about["diagnostics"]
-        estimator.sigma_h_ = arrays["sigma_h"]
-        draws = {"draws.npz": _read_arrays, "draws.nc": _read_netcdf}
-        for name in sorted(set(draws) & set(about["files"])):
-            found = draws[name](folder / name)
-            sigma_h = found.pop("sigma_h")
-            estimator.draws_ = Draws(sigma_h, found, tasks.variables, "hmc")
-    return estimator
 
 
-def _networks(estimator) -> bytes:
-    arrays = {name: getattr(estimator, f"{name}_") for name in _NETWORK_ARRAYS}
-    tasks = estimator._tasks
-    arrays |= {name: getattr(tasks, name) for name in ("scatters", "ns", "centres", "scales")}
-    if tasks.n_rows is not None:
-        arrays["n_rows"] = tasks.n_rows
-    if isinstance(estimator, MTGBN):
-        arrays["sigma_h"] = estimator.sigma_h_
-    return _npz(arrays)
+def _check_shapes(arrays: dict[str, np.ndarray], shapes: dict[str, tuple[int, ...]]) -> None:
+    for name, shape in shapes.items():
+        if arrays[name].shape != shape:
+            raise ValueError(f"{name} has shape {arrays[name].shape}, not {shape}")
 
 
 def _npz(arrays: dict[str, np.ndarray]) -> bytes:
@@ -318,16 +384,21 @@ def _draws_netcdf(draws: Draws) -> bytes:
     sigma_h[:] = draws.sigma_h
     for name, values in draws.statistics.items():
         kind = "f8" if values.dtype.kind == "f" else "i4"
-        file.createVariable(name, kind, ("chain", "draw"))[:] = values
+        variable = file.createVariable(name, kind, ("chain", "draw"))
+        variable[:] = values
+        variable.numpy_dtype = (
+            values.dtype.name
+        )  # the format has neither booleans nor long integers
     file.flush()
     return buffer.getvalue()
 
 
 def _read_netcdf(path: Path) -> dict[str, np.ndarray]:
     with netcdf_file(path, "r", mmap=False) as file:
-        arrays = {name: np.array(file.variables[name][:]) for name in _DRAWS}
-    native = {n: a.astype(a.dtype.newbyteorder("=")) for n, a in arrays.items()}
-    return native | {"diverging": native["diverging"].astype(bool)}
+        return {
+            name: np.array(variable[:]).astype(getattr(variable, "numpy_dtype", b"f8").decode())
+            for name, variable in file.variables.items()
+        }
 
 
 def _read_arrays(path: Path) -> dict[str, np.ndarray]:
@@ -360,23 +431,18 @@ def _digest(about: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
 
 
-def _cell(text: str) -> str:
-    """A name without the characters that would break a line of the table."""
-    return re.sub(r"[\t\r\n]", " ", text)
-
-
-def _plain(value: Any) -> Any:
-    """A setting as JSON can hold it."""
+def plain(value: Any) -> Any:
+    """A value as strict JSON can hold it."""
     if isinstance(value, Mapping):
-        value = Knowledge.from_dict(value)
+        return {name: plain(each) for name, each in value.items()}
     if isinstance(value, Knowledge):
         return value.to_dict()
     if isinstance(value, np.generic | np.ndarray):
         value = value.tolist()
     if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and np.isinf(value):
-        return "inf"
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not np.isfinite(value):
+        return str(value)
     if value is None or isinstance(value, str | bool | int | float):
         return value
     return repr(value)

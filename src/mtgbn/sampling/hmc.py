@@ -30,7 +30,7 @@ from mtgbn.sampling.trajectories import (
     value_and_gradient,
 )
 
-__all__ = ["HMCInfo", "HMCSettings", "HMCState", "initial_state", "run_chain"]
+__all__ = ["HMCInfo", "HMCSettings", "HMCState", "initial_state", "learn", "run_chain"]
 
 # Warm-up: after the second and the third window the coordinates are centred at the window's mean and
 # the masses set to its precisions; the step size is adapted anew in every window.
@@ -208,7 +208,7 @@ def run_chain(
     for number, length in enumerate(windows):
         draws, _, state = _run(posterior, state, rng, length, settings, dense_mass, adapt=True)
         if 0 < number < len(windows) - 1:
-            state = _learn(state, draws, settings)
+            state = learn(state, draws, settings)
         if progress is not None:
             progress(int(length))
     draws, infos = [], []
@@ -295,7 +295,11 @@ def _fixed_mass(posterior, state, settings) -> tuple[np.ndarray, HMCState]:
     raise InputError(f"mass_matrix must have shape ({d},) or ({d}, {d}); got {mass.shape}")
 
 
-def _learn(state: HMCState, draws: np.ndarray, settings: HMCSettings) -> HMCState:
+def learn(
+    state: HMCState,
+    draws: np.ndarray,
+    settings: HMCSettings = HMCSettings(),  # noqa: B008, a NamedTuple does not change
+) -> HMCState:
     """Centre the coordinates at the mean of the draws and learn their variances there.
 
     Variances are shrunk towards the present ones, scaled to the same average.

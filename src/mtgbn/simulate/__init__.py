@@ -1,5 +1,14 @@
 """Simulated tasks with known truth."""
 
 from mtgbn.simulate.hierarchical import Simulation, draw_covariance, simulate_tasks
+from mtgbn.simulate.perturbed import random_network, simulate_perturbed
+from mtgbn.simulate.thresholded import simulate_thresholded
 
-__all__ = ["Simulation", "draw_covariance", "simulate_tasks"]
+__all__ = [
+    "Simulation",
+    "draw_covariance",
+    "random_network",
+    "simulate_perturbed",
+    "simulate_tasks",
+    "simulate_thresholded",
+]

@@ -24,10 +24,11 @@ class Simulation(NamedTuple):
     arrays: list[np.ndarray]
     """The rows of every task, (n_rows, p)."""
     adjacencies: np.ndarray
-    """The DAGs, (m, p, p); ``adjacencies[t, i, j]`` means i -> j in task t."""
+    """(m, p, p); ``adjacencies[t, i, j]`` means i -> j in task t, in both directions i - j."""
     covariances: np.ndarray
-    sigma_h: np.ndarray
-    nu0: float
+    sigma_h: np.ndarray | None
+    """None, like nu0, in a design that has none."""
+    nu0: float | None
 
 
 def simulate_tasks(

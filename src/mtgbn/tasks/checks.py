@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence, Set
 from decimal import Decimal
 from numbers import Real
-from typing import NamedTuple, TypedDict
+from typing import Literal, NamedTuple, TypedDict
 
 import numpy as np
 
@@ -32,20 +32,26 @@ class Options(TypedDict, total=False):
     centre: bool
     standardise: bool
     effective_samples: float | Sequence[float] | Mapping[str, float] | None
+    missing: Literal["error", "em"]
 
 
 class Reduced(NamedTuple):
-    """What is kept of one task."""
+    """What is kept of one task; the rows only if values are missing."""
 
     scatter: np.ndarray
     n: float
     relations: list[Relation]
     centre: np.ndarray
     scale: np.ndarray
+    rows: np.ndarray | None = None
 
 
-def finite_floats(table: Table) -> np.ndarray:
-    """The values as a new float64 array in row order; text, nan and infinity are errors."""
+def finite_floats(table: Table, missing_allowed: bool | None = None) -> np.ndarray:
+    """The values as a new float64 array in row order; text and infinity are errors.
+
+    So is nan, unless ``missing_allowed``. Where nothing could allow it this is None, and the
+    message does not offer it.
+    """
     values = table.values
     if values.dtype.kind in "mM":
         raise InputError(
@@ -58,14 +64,17 @@ def finite_floats(table: Table) -> np.ndarray:
             floats = np.array(values, dtype=np.float64, order="C")
     else:
         floats = _floats_of_objects(values.astype(object), table)
-    finite = np.isfinite(floats)
-    if not finite.all():
-        row, column = np.argwhere(~finite)[0]
-        count = int(finite.size - finite.sum())
+    usable = ~np.isinf(floats) if missing_allowed else np.isfinite(floats)
+    if not usable.all():
+        row, column = np.argwhere(~usable)[0]
+        count = int(usable.size - usable.sum())
+        offer = missing_allowed is False and not np.isinf(floats).any()
         raise InputError(
             f"task {table.task!r}, variable {table.columns[column]!r}: value "
-            f"{floats[row, column]} at {table.place(row)} is missing or infinite; the task has "
+            f"{floats[row, column]} at {table.place(row)} is "
+            f"{'infinite' if missing_allowed else 'missing or infinite'}; the task has "
             f"{count} such value(s). Drop the rows or fill the values in"
+            + (", or have them imputed with missing='em'" if offer else "")
         )
     return floats
 
@@ -160,10 +169,10 @@ def reduce_table(
             f"task {task!r} has one row, of which centring leaves nothing; add rows, "
             "or use centre=False if the means are known to be zero"
         )
-    values = finite_floats(table)
+    values = finite_floats(table, missing_allowed=False)
     degrees = rows - 1 if centre else rows
     n = float(degrees if effective_size is None else effective_size)
-    _refuse_constant(values, task, variables, centre)
+    refuse_constant(values, task, variables, centre)
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         centred = values
         means = np.zeros(values.shape[1])
@@ -175,7 +184,7 @@ def reduce_table(
             centred -= correction
             means += correction
         largest = np.abs(centred).max(axis=0)
-        _refuse_extreme(largest, values, task, variables)
+        refuse_extreme(largest, values, task, variables)
         unit = centred / largest
         unit /= np.sqrt(np.einsum("ij,ij->j", unit, unit))
         gram = _symmetric(unit.T @ unit)
@@ -189,27 +198,31 @@ def reduce_table(
             scatter = _symmetric(centred.T @ centred)
             if effective_size is not None:
                 scatter *= effective_size / rows
-            _refuse_extreme(np.diag(scatter), values, task, variables)
+            refuse_extreme(np.diag(scatter), values, task, variables)
     return Reduced(scatter, n, find_relations(unit, gram, degrees), means, scale)
 
 
-def _refuse_constant(values: np.ndarray, task: str, variables: Sequence[str], centre: bool) -> None:
-    magnitude = np.abs(values).max(axis=0)
+def refuse_constant(values: np.ndarray, task: str, variables: Sequence[str], centre: bool) -> None:
+    """Refuse a variable without variation, or of zeros if the mean is known; nan is no value."""
+    magnitude = np.nanmax(np.abs(values), axis=0)
     if centre:
         with np.errstate(over="ignore"):
-            constant = np.ptp(values, axis=0) <= _CONSTANT * magnitude
+            spread = np.nanmax(values, axis=0) - np.nanmin(values, axis=0)
+            constant = spread <= _CONSTANT * magnitude
     else:
         constant = magnitude == 0
     if constant.any():
         column = int(np.argmax(constant))
+        known = values[~np.isnan(values[:, column]), column]
+        where = "all" if len(known) == len(values) else "the observed"
         raise InputError(
             f"task {task!r}, variable {variables[column]!r} is constant (value "
-            f"{values[0, column]} in all {len(values)} rows); remove the variable from every "
+            f"{known[0]} in {where} {len(known)} rows); remove the variable from every "
             "task, or the task"
         )
 
 
-def _refuse_extreme(
+def refuse_extreme(
     sizes: np.ndarray, values: np.ndarray, task: str, variables: Sequence[str]
 ) -> None:
     """Sums of squares that overflow or vanish would become inf or 0 without a word."""

@@ -11,10 +11,12 @@ from mtgbn.tasks.names import listed
 if TYPE_CHECKING:
     from mtgbn.tasks.tasks import Tasks
 
-__all__ = ["notes_on", "unequal_scales"]
+__all__ = ["missing_values", "notes_on", "unequal_scales"]
 
 # Ratio of variances that tasks in the same units hardly reach by chance.
 _LARGEST_RATIO = 10.0
+# Tasks whose absent variables are spelt out.
+_MOST_TASKS = 5
 
 
 def unequal_scales(tasks: Tasks) -> list[str]:
@@ -32,10 +34,34 @@ def unequal_scales(tasks: Tasks) -> list[str]:
     ]
 
 
+def missing_values(tasks: Tasks) -> list[str]:
+    """Say how much is missing, where most of it is, and which task lacks which variable."""
+    if not tasks.incomplete:
+        return []
+    lacking = {tasks.names[i]: np.isnan(rows) for i, rows in tasks.incomplete.items()}
+    missing = sum(int(absent.sum()) for absent in lacking.values())
+    share = missing / (int(tasks.n_rows.sum()) * tasks.n_variables)
+    worst = max(lacking, key=lambda name: lacking[name].mean())
+    note = (
+        f"{missing} values ({share:.2g} of all) are missing, in {len(lacking)} of {len(tasks)} "
+        f"tasks; most in task {worst!r} ({lacking[worst].mean():.2g} of its values)"
+    )
+    without = {
+        name: [tasks.variables[j] for j in np.flatnonzero(absent.all(axis=0))]
+        for name, absent in lacking.items()
+    }
+    parts = [f"{name!r} lacks {listed(names)}" for name, names in without.items() if names]
+    if parts:
+        shown = "; ".join(parts[:_MOST_TASKS])
+        rest = len(parts) - _MOST_TASKS
+        note += f". Task {shown}" + (f"; and {rest} more tasks lack some" if rest > 0 else "")
+    return [note]
+
+
 def notes_on(tasks: Tasks) -> list[str]:
     """Everything about these data that a user may want to know before fitting."""
     p, total = tasks.n_variables, tasks.ns.sum()
-    notes = unequal_scales(tasks)
+    notes = missing_values(tasks) + unequal_scales(tasks)
     few = [name for name, n in zip(tasks.names, tasks.ns, strict=True) if n < p]
     if few:
         notes.append(

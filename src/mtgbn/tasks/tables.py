@@ -155,8 +155,11 @@ def tables_from_long(frame: Any, task: str) -> list[Table]:
     ]
 
 
-def align(tables: Sequence[Table]) -> list[Table]:
-    """Give every table the column order of the first usual one; columns are matched by name.
+def align(tables: Sequence[Table], *, union: bool = False) -> list[Table]:
+    """Give every table the same columns in the same order; columns are matched by name.
+
+    The order is that of the first usual table. With ``union`` tables may lack columns, which are
+    then nan, and the order is that of first appearance.
 
     Raises
     ------
@@ -166,6 +169,8 @@ def align(tables: Sequence[Table]) -> list[Table]:
     if not tables:
         raise InputError("no tasks: give at least one dataset")
     check_names([table.task for table in tables], "task", origins=[table.file for table in tables])
+    if union:
+        return _align_to_union(tables)
     # The set of columns that most tasks have is the rule, so that the odd one out gets the blame.
     usual = Counter(frozenset(table.columns) for table in tables).most_common(1)[0][0]
     reference = next(table for table in tables if frozenset(table.columns) == usual)
@@ -184,8 +189,27 @@ def align(tables: Sequence[Table]) -> list[Table]:
             parts += [f"has the extra {listed(extra)}"] * bool(extra)
             raise InputError(
                 f"task {table.task!r} {' and '.join(parts)}, compared with the columns of task "
-                f"{reference.task!r}; every task must have the same variables"
+                f"{reference.task!r}; every task must have the same variables, unless "
+                "missing='em' lets tasks lack some"
             )
         order = [index[name] for name in variables]
         aligned.append(table._replace(columns=variables, values=table.values[:, order]))
+    return aligned
+
+
+def _align_to_union(tables: Sequence[Table]) -> list[Table]:
+    for table in tables:
+        check_names(table.columns, "variable", f"task {table.task!r}: ")
+    variables = check_variables(dict.fromkeys(name for table in tables for name in table.columns))
+    position = {name: column for column, name in enumerate(variables)}
+    aligned = []
+    for table in tables:
+        if table.columns == variables:
+            aligned.append(table)
+            continue
+        # Objects keep whatever the cells hold for the check that names what is no number.
+        kind = table.values.dtype if table.values.dtype.kind == "f" else object
+        values = np.full((len(table.values), len(variables)), np.nan, dtype=kind)
+        values[:, [position[name] for name in table.columns]] = table.values
+        aligned.append(table._replace(columns=variables, values=values))
     return aligned

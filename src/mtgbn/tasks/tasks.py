@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any, Self, Unpack
+from types import MappingProxyType
+from typing import Any, Literal, Self, Unpack
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from mtgbn.tasks.checks import (
     reduce_table,
 )
 from mtgbn.tasks.collinearity import warn_collinear
+from mtgbn.tasks.incomplete import fill_unobserved, reduce_incomplete, without_empty_rows
 from mtgbn.tasks.names import (
     check_variables,
     default_variables,
@@ -72,6 +74,10 @@ class Tasks:
     centres, scales : (m, p) array
         What was subtracted from every variable of a task, and by what it was then divided: its mean, or
         0, and its standard deviation, or 1.
+    incomplete : mapping from int to (rows, p) array
+        The rows of every task with missing values, by its position: less the centres, divided by
+        the scales, nan where missing. Empty when nothing is missing. The scatters of these tasks
+        are first guesses, to be replaced (`with_scatters`) by those of imputed rows.
 
     Notes
     -----
@@ -86,10 +92,18 @@ class Tasks:
     effective_samples : float, sequence of float or dict by task name, optional
         Number of independent samples that the rows are worth, at most the number of rows.
         It becomes n_i, and the scatter is multiplied by effective_samples / rows.
+    missing : "error" or "em", default "error"
+        With "em" values may be missing: nan, None, NA, empty cells of text files. Labelled tasks
+        may then lack variables altogether; the variables are those of all tasks, in the order of
+        first appearance. Every variable needs two observed values in some task. Rows without any
+        value are left out. Means and standard deviations are those of the observed values (a
+        variable without two of them has scale 1, without any has centre 0), n_i is rows - 1 or
+        effective_samples, and scatters are multiplied by `scatter_factor`. Needs ``centre=True``
+        if values are missing.
 
     A `CollinearityWarning` names variables that are exact combinations of others, relative to
     `mtgbn.tasks.collinearity.TOLERANCE`. With fewer rows than variables only multiples of one
-    variable are certain to be found. Given scatters are not searched.
+    variable are certain to be found. Given scatters and tasks with missing values are not searched.
 
     Examples
     --------
@@ -102,7 +116,16 @@ class Tasks:
     array([29.])
     """
 
-    __slots__ = ("centres", "n_rows", "names", "ns", "scales", "scatters", "variables")
+    __slots__ = (
+        "centres",
+        "incomplete",
+        "n_rows",
+        "names",
+        "ns",
+        "scales",
+        "scatters",
+        "variables",
+    )
 
     scatters: np.ndarray
     ns: np.ndarray
@@ -111,6 +134,7 @@ class Tasks:
     n_rows: np.ndarray | None
     centres: np.ndarray
     scales: np.ndarray
+    incomplete: Mapping[int, np.ndarray]
 
     def __init__(
         self,
@@ -150,7 +174,7 @@ class Tasks:
         variables, names : sequence of str, optional
             Names of the columns and of the tasks.
         **options
-            ``centre``, ``standardise``, ``effective_samples``; see `Tasks`.
+            ``centre``, ``standardise``, ``effective_samples``, ``missing``; see `Tasks`.
         """
         return cls._from_tables(tables_from_arrays(arrays, variables, names), **options)
 
@@ -170,7 +194,7 @@ class Tasks:
         names : sequence of str, optional
             Names of the tasks of a list.
         **options
-            ``centre``, ``standardise``, ``effective_samples``; see `Tasks`.
+            ``centre``, ``standardise``, ``effective_samples``, ``missing``; see `Tasks`.
         """
         return cls._from_tables(tables_from_frames(frames, names), **options)
 
@@ -185,7 +209,7 @@ class Tasks:
         task : str, default "task"
             The column with the task; all other columns are variables.
         **options
-            ``centre``, ``standardise``, ``effective_samples``; see `Tasks`.
+            ``centre``, ``standardise``, ``effective_samples``, ``missing``; see `Tasks`.
         """
         return cls._from_tables(tables_from_long(frame, task), **options)
 
@@ -207,7 +231,7 @@ class Tasks:
         pattern : str, optional
             Which files to read instead, for example ``"sub-*/func/*_timeseries.tsv"``.
         **options
-            ``centre``, ``standardise``, ``effective_samples``; see `Tasks`.
+            ``centre``, ``standardise``, ``effective_samples``, ``missing``; see `Tasks`.
         """
         return cls._from_tables(tables_from_folder(path, pattern), **options)
 
@@ -225,7 +249,7 @@ class Tasks:
         task : str, default "task"
             The column of a long table that says which task a row belongs to.
         **options
-            ``centre``, ``standardise``, ``effective_samples``; see `Tasks`.
+            ``centre``, ``standardise``, ``effective_samples``, ``missing``; see `Tasks`.
         """
         return cls._from_tables(tables_from_file(path, task), **options)
 
@@ -278,18 +302,29 @@ class Tasks:
         centre: bool = True,
         standardise: bool = False,
         effective_samples: float | Sequence[float] | Mapping[str, float] | None = None,
+        missing: Literal["error", "em"] = "error",
     ) -> Self:
         for name, value in (("centre", centre), ("standardise", standardise)):
             if not isinstance(value, bool | np.bool_):
                 raise InputError(f"{name} must be True or False; got {value!r}")
-        tables = align(tables)
+        if not isinstance(missing, str) or missing not in ("error", "em"):
+            raise InputError(f"missing must be 'error' or 'em'; got {missing!r}")
+        tables = align(tables, union=missing == "em")
+        if missing == "em":
+            tables = [without_empty_rows(table) for table in tables]
         sizes = effective_sizes(effective_samples, tables)
-        reduced = [
-            reduce_table(table, centre=centre, standardise=standardise, effective_size=size)
-            for table, size in zip(tables, sizes, strict=True)
-        ]
+        reduced = []
+        for table, size in zip(tables, sizes, strict=True):
+            lacks_values = missing == "em" and bool(np.isnan(table.values).any())
+            reduce = reduce_incomplete if lacks_values else reduce_table
+            reduced.append(
+                reduce(table, centre=centre, standardise=standardise, effective_size=size)
+            )
         names = tuple(table.task for table in tables)
         variables = tables[0].columns
+        incomplete = {i: task.rows for i, task in enumerate(reduced) if task.rows is not None}
+        if incomplete:
+            fill_unobserved(reduced, variables)
         found = [(t, r.relations) for t, r in zip(names, reduced, strict=True) if r.relations]
         warn_collinear(found, variables, stacklevel=3)
         return cls._trusted(
@@ -300,6 +335,7 @@ class Tasks:
             np.array([len(table.values) for table in tables]),
             np.array([task.centre for task in reduced]),
             np.array([task.scale for task in reduced]),
+            incomplete,
         )
 
     @classmethod
@@ -318,11 +354,14 @@ class Tasks:
         n_rows: np.ndarray | None,
         centres: np.ndarray,
         scales: np.ndarray,
+        incomplete: Mapping[int, np.ndarray] | None = None,
     ) -> None:
-        for array in (scatters, ns, n_rows, centres, scales):
+        rows = {} if incomplete is None else dict(incomplete)
+        for array in (scatters, ns, n_rows, centres, scales, *rows.values()):
             if array is not None:
                 array.setflags(write=False)
-        parts = (centres, n_rows, names, ns, scales, scatters, variables)
+        kept = MappingProxyType(rows)
+        parts = (centres, kept, n_rows, names, ns, scales, scatters, variables)
         for attribute, value in zip(Tasks.__slots__, parts, strict=True):
             object.__setattr__(self, attribute, value)
 
@@ -335,7 +374,8 @@ class Tasks:
     def __reduce__(self) -> tuple[Any, ...]:
         # Unpickled arrays are writeable, _store locks them again.
         parts = (self.scatters, self.ns, self.variables, self.names, self.n_rows)
-        return (type(self)._trusted, (*parts, self.centres, self.scales))
+        incomplete = dict(self.incomplete)
+        return (type(self)._trusted, (*parts, self.centres, self.scales, incomplete))
 
     @property
     def n_variables(self) -> int:
@@ -352,10 +392,11 @@ class Tasks:
         low, high = self.ns.min(), self.ns.max()
         n = f"{low:g}" if low == high else f"{low:g} to {high:g}"
         tasks = "1 task" if len(self) == 1 else f"{len(self)} tasks"
-        return f"Tasks({tasks}, {self.n_variables} variables, n = {n})"
+        lacking = f", {len(self.incomplete)} with missing values" if self.incomplete else ""
+        return f"Tasks({tasks}, {self.n_variables} variables, n = {n}{lacking})"
 
     def __eq__(self, other: object) -> bool:
-        """Same tasks, variables, scatters and n; the rows that these came from are not compared."""
+        """Same tasks, variables, scatters and n; rows are compared where values are missing."""
         if not isinstance(other, Tasks):
             return NotImplemented
         return (
@@ -363,6 +404,11 @@ class Tasks:
             and self.variables == other.variables
             and np.array_equal(self.ns, other.ns)
             and np.array_equal(self.scatters, other.scatters)
+            and self.incomplete.keys() == other.incomplete.keys()
+            and all(
+                np.array_equal(rows, other.incomplete[position], equal_nan=True)
+                for position, rows in self.incomplete.items()
+            )
         )
 
     __hash__ = None
@@ -372,6 +418,9 @@ class Tasks:
         index = task_positions(selection, self.names)
         names = tuple(self.names[i] for i in index)
         n_rows = None if self.n_rows is None else self.n_rows[index]
+        incomplete = {
+            position: self.incomplete[i] for position, i in enumerate(index) if i in self.incomplete
+        }
         return self._trusted(
             self.scatters[index],
             self.ns[index],
@@ -380,10 +429,13 @@ class Tasks:
             n_rows,
             self.centres[index],
             self.scales[index],
+            incomplete,
         )
 
     def select_variables(self, names: Sequence[str]) -> Self:
         """Tasks with these variables only, in this order.
+
+        A task that has all values of these variables is no longer incomplete.
 
         Parameters
         ----------
@@ -393,6 +445,17 @@ class Tasks:
         chosen = check_variables(names, "the selection: ")
         index = [name_position(name, self.variables, "variable") for name in chosen]
         scatters = np.ascontiguousarray(self.scatters[:, index][:, :, index])
+        incomplete = {}
+        for position, rows in self.incomplete.items():
+            selected = np.ascontiguousarray(rows[:, index])
+            lacking = np.isnan(selected)
+            if lacking.all():
+                raise InputError(
+                    f"the selection: task {self.names[position]!r} has no value of these "
+                    "variables; leave out the task or select more variables"
+                )
+            if lacking.any():
+                incomplete[position] = selected
         return self._trusted(
             scatters,
             self.ns,
@@ -401,7 +464,49 @@ class Tasks:
             self.n_rows,
             self.centres[:, index],
             self.scales[:, index],
+            incomplete,
         )
+
+    def with_scatters(self, scatters: np.ndarray) -> Self:
+        """The same tasks with other scatters, such as those of imputed rows.
+
+        Parameters
+        ----------
+        scatters : (m, p, p) array
+            Symmetric with a positive diagonal. That they are positive semidefinite is not checked.
+        """
+        others = np.array(scatters, dtype=np.float64, order="C")
+        if others.shape != self.scatters.shape:
+            raise InputError(
+                f"scatters has shape {others.shape}; these tasks need {self.scatters.shape}"
+            )
+        usable = np.isfinite(others).all(axis=(1, 2))
+        usable &= (np.einsum("tii->ti", others) > 0).all(axis=1)
+        if not usable.all():
+            name = self.names[int(np.argmin(usable))]
+            raise InputError(
+                f"task {name!r}: the new scatter is not finite with a positive diagonal"
+            )
+        asymmetric = (others != others.transpose(0, 2, 1)).any(axis=(1, 2))
+        if asymmetric.any():
+            name = self.names[int(np.argmax(asymmetric))]
+            raise InputError(f"task {name!r}: the new scatter is not symmetric")
+        return self._trusted(
+            others,
+            self.ns,
+            self.variables,
+            self.names,
+            self.n_rows,
+            self.centres,
+            self.scales,
+            self.incomplete,
+        )
+
+    def scatter_factor(self, position: int) -> float:
+        """What the scatter of a task's imputed rows is multiplied by: n_i / (rows - 1)."""
+        if position not in self.incomplete:
+            raise InputError(f"task number {position} has no missing values to impute")
+        return float(self.ns[position] / (self.n_rows[position] - 1))
 
     def pooled_scatter(self) -> tuple[np.ndarray, float]:
         """All tasks as one: the sum of the scatters and the sum of the n."""

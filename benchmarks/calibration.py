@@ -1,0 +1,247 @@
+"""Whether probabilities mean what they say: simulations from the model that the chains sample from.
+
+Everything is drawn from its prior: the density r and the similarity s of the graphs, delta, Psi, orders,
+DAGs, covariances, rows. Then of all adjacencies to which the chains give a probability of about x, a
+share of about x must be there, and the rank of a true parameter among its draws must be uniform
+(simulation-based calibration; Talts et al. 2018, arXiv:1804.06788).
+
+Chains start as in a fit, one from the graphs of the tasks alone (SIG), the other from empty ones, both
+with a wrong delta, and a quarter of the rounds is thrown away. Only the scale of Psi's prior is given to
+them, which a fit takes from the data.
+"""
+
+import argparse
+import sys
+import time
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import beta, chisquare, invwishart, kstest
+
+from benchmarks.problems import table
+from mtgbn import SIG
+from mtgbn.model.edge_prior import EdgePrior, EdgePriorChoice
+from mtgbn.sampling.joint import TYPICAL_DELTA, begin_chain, joint_model, run_rounds
+from mtgbn.simulate import draw_covariance
+from mtgbn.tasks import Tasks
+
+N_BINS = 10
+RANK_BINS = 8
+
+# Draws by which a true parameter is ranked, from both chains; far apart, so nearly independent.
+N_RANKED = 40
+
+FIRST_DELTA = 30.0
+MOVES_PER_PAIR = 24
+
+
+class Setting(NamedTuple):
+    """One kind of simulation and how many of them; m and n are drawn from ranges."""
+
+    p: int
+    tasks: tuple[int, int]
+    rows: tuple[int, int]
+    n_simulations: int
+    n_rounds: int
+    """Per chain, after the warm-up."""
+
+
+SETTINGS = (
+    Setting(8, (5, 10), (30, 200), 72, 400),
+    Setting(15, (5, 10), (30, 200), 16, 500),
+)
+QUICK = (Setting(5, (3, 5), (30, 100), 8, 100),)
+
+
+class Truth(NamedTuple):
+    tasks: Tasks
+    adjacencies: np.ndarray
+    psi: np.ndarray
+    scales: np.ndarray
+    delta: float
+    edge_prior: EdgePrior
+
+
+class Outcome(NamedTuple):
+    probabilities: np.ndarray
+    """Of the adjacencies of all pairs and tasks."""
+    present: np.ndarray
+    ranks: dict[str, float]
+    """Between 0 and 1."""
+    disagreement: float
+    """Root mean square difference between the two chains' probabilities."""
+
+
+def draw_truth(rng: np.random.Generator, p: int, m: int, n: int) -> Truth:
+    """Everything from its prior."""
+    scales = np.exp(rng.uniform(-1, 1, p))
+    r, correlation, share = rng.random(3)
+    s = 1 / correlation - 1
+    delta = TYPICAL_DELTA * share / (1 - share)
+    psi = invwishart(p + 1, np.diag(scales)).rvs(random_state=rng)
+    pairs = np.triu_indices(p, 1)
+    common = np.zeros((p, p))
+    common[pairs] = rng.beta(s * r, s * (1 - r), len(pairs[0]))
+    common += common.T
+    adjacencies = np.zeros((m, p, p), dtype=bool)
+    scatters = []
+    for adjacency in adjacencies:
+        places = rng.permutation(p)
+        adjacency[:] = (rng.random((p, p)) < common) & (places[:, None] < places)
+        covariance = draw_covariance(adjacency, delta * psi, delta + p - 1, rng)
+        rows = rng.standard_normal((n, p)) @ np.linalg.cholesky(covariance).T
+        scatters.append(rows.T @ rows)
+    tasks = Tasks(scatters, np.full(m, float(n)))
+    return Truth(tasks, adjacencies, psi, scales, delta, EdgePrior(r, s))
+
+
+def parameters(psi: np.ndarray, delta, density, similarity, n_edges) -> dict[str, np.ndarray]:
+    """What is ranked; of sigma_h two variances, a correlation and the determinant."""
+    sigma_h = psi * np.asarray(delta)[..., None, None]
+    deviations = np.sqrt(np.diagonal(sigma_h, axis1=-2, axis2=-1))
+    correlations = sigma_h / (deviations[..., :, None] * deviations[..., None, :])
+    return {
+        "sigma_h, first variance": sigma_h[..., 0, 0],
+        "sigma_h, last variance": sigma_h[..., -1, -1],
+        "sigma_h, correlation of the first two": correlations[..., 0, 1],
+        "sigma_h, correlation of the last two": correlations[..., -2, -1],
+        "sigma_h, log determinant": np.linalg.slogdet(sigma_h)[1],
+        "Psi, first variance": psi[..., 0, 0],
+        "delta": np.asarray(delta),
+        "r": np.asarray(density),
+        "s": np.asarray(similarity),
+        "edges of all tasks": np.asarray(n_edges, dtype=float),
+    }
+
+
+def calibrate(setting: Setting, seed: int) -> Outcome:
+    """One simulation and the chains that learn it."""
+    rng = np.random.default_rng([setting.p, seed])
+    p = setting.p
+    m, n = (int(rng.integers(low, high + 1)) for low, high in (setting.tasks, setting.rows))
+    truth = draw_truth(rng, p, m, n)
+    free = np.tile(~np.eye(p, dtype=bool), (m, 1, 1)), np.zeros((p, p), dtype=bool), p - 1
+    choice = EdgePriorChoice(EdgePrior(0.5, 1.0), "sampled")
+    model = joint_model(
+        truth.tasks, None, choice, free, MOVES_PER_PAIR * p * (p - 1) // 2, has_outsiders=False
+    )._replace(scales=truth.scales)
+    alone = SIG(random_state=seed).fit(truth.tasks).graphs_
+    tallies, draws = [], []
+    for start in (alone, np.zeros_like(alone)):
+        state = begin_chain(model, truth.tasks, start, FIRST_DELTA, rng)
+        _, state = run_rounds(model, state, rng, max(setting.n_rounds // 3, 60), adapt=True)
+        trace, _ = run_rounds(model, state, rng, setting.n_rounds, adapt=False)
+        tallies.append(trace.tallies + np.swapaxes(trace.tallies, 1, 2))
+        numbers = (trace.psi, trace.delta, trace.density, trace.similarity, trace.n_edges)
+        places = np.linspace(0, setting.n_rounds - 1, N_RANKED // 2).round().astype(int)
+        draws.append(parameters(*(values[places] for values in numbers)))
+    true = parameters(truth.psi, truth.delta, *truth.edge_prior, truth.adjacencies.sum())
+    ranks = {}
+    for name, value in true.items():
+        found = np.concatenate([chain[name] for chain in draws])
+        # Ties, of counts, are broken at random: the rank is exactly uniform if draws are independent.
+        below = np.sum(found < value) + rng.random() * (np.sum(found == value) + 1)
+        ranks[name] = float(below / (len(found) + 1))
+    rows, columns = np.triu_indices(p, 1)
+    joined = truth.adjacencies | np.swapaxes(truth.adjacencies, 1, 2)
+    probabilities = np.mean(tallies, axis=0)[:, rows, columns].ravel()
+    difference = (tallies[0] - tallies[1])[:, rows, columns]
+    return Outcome(
+        probabilities,
+        joined[:, rows, columns].ravel(),
+        ranks,
+        float(np.sqrt(np.mean(difference**2))),
+    )
+
+
+def reliability(outcomes: list[Outcome]) -> str:
+    """Bins of probability against the share of adjacencies that are there.
+
+    Edges of one simulation share r, s and sigma_h, so the standard error is that of the mean over
+    simulations, by the jackknife.
+    """
+    rows = []
+    bins = [np.minimum((o.probabilities * N_BINS).astype(int), N_BINS - 1) for o in outcomes]
+    for k in range(N_BINS):
+        counts = np.array([np.sum(b == k) for b in bins])
+        there = np.array([np.sum(o.present[b == k]) for o, b in zip(outcomes, bins, strict=True)])
+        expected = np.array(
+            [np.sum(o.probabilities[b == k]) for o, b in zip(outcomes, bins, strict=True)]
+        )
+        total = counts.sum()
+        if not total:
+            rows.append([f"{k / N_BINS:.1f} to {(k + 1) / N_BINS:.1f}", 0, "", "", "", ""])
+            continue
+        excess = (there - expected).sum() / total
+        others = np.maximum(total - counts, 1)
+        without = ((there - expected).sum() - (there - expected)) / others
+        number = len(outcomes)
+        error = np.sqrt((number - 1) / number * np.sum((without - without.mean()) ** 2))
+        rows.append(
+            [
+                f"{k / N_BINS:.1f} to {(k + 1) / N_BINS:.1f}",
+                total,
+                f"{expected.sum() / total:.3f}",
+                f"{there.sum() / total:.3f}",
+                f"{excess:+.3f}",
+                f"{error:.3f}",
+            ]
+        )
+    header = ["probability", "edges", "mean probability", "share present", "difference", "s.e."]
+    return table(header, rows)
+
+
+def rank_table(outcomes: list[Outcome]) -> str:
+    rows = []
+    for name in outcomes[0].ranks:
+        ranks = np.array([outcome.ranks[name] for outcome in outcomes])
+        counts = np.bincount((ranks * RANK_BINS).astype(int), minlength=RANK_BINS)
+        middle = int(np.sum(np.abs(ranks - 0.5) < 0.4))
+        covered = beta(middle + 0.5, len(ranks) - middle + 0.5).interval(0.95)
+        rows.append(
+            [
+                name,
+                " ".join(map(str, counts)),
+                f"{chisquare(counts).pvalue:.3f}",
+                f"{kstest(ranks, 'uniform').pvalue:.3f}",
+                f"{middle / len(ranks):.2f} ({covered[0]:.2f} to {covered[1]:.2f})",
+            ]
+        )
+    header = ["parameter", "ranks, in eighths", "chi-square p", "KS p", "in the central 80 %"]
+    return table(header, rows)
+
+
+def main(quick: bool = False) -> str:
+    parts = []
+    every = []
+    for setting in QUICK if quick else SETTINGS:
+        start = time.process_time()
+        outcomes = []
+        for seed in range(setting.n_simulations):
+            outcomes.append(calibrate(setting, seed))
+            print(
+                f"p = {setting.p}: {seed + 1} of {setting.n_simulations}, chains differ by "
+                f"{outcomes[-1].disagreement:.3f}, {time.process_time() - start:.0f} s",
+                file=sys.stderr,
+                flush=True,
+            )
+        every += outcomes
+        edges = sum(len(outcome.present) for outcome in outcomes)
+        apart = np.median([outcome.disagreement for outcome in outcomes])
+        parts.append(
+            f"### p = {setting.p}, m = {setting.tasks[0]} to {setting.tasks[1]}, n = "
+            f"{setting.rows[0]} to {setting.rows[1]}: {len(outcomes)} simulations, {edges} edges\n\n"
+            f"{reliability(outcomes)}\n\n{rank_table(outcomes)}\n\n"
+            f"Median root mean square difference between two chains' probabilities: {apart:.3f}; "
+            f"{time.process_time() - start:.0f} s of CPU time."
+        )
+    if len(parts) > 1:
+        edges = sum(len(outcome.present) for outcome in every)
+        parts.append(f"### All {edges} edges\n\n{reliability(every)}\n\n{rank_table(every)}")
+    return "\n\n".join(parts)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="a few small simulations")
+    print(main(parser.parse_args().quick))

@@ -1,0 +1,410 @@
+"""Learning by exploring the joint posterior (docs/model.md, sections 12 and 14).
+
+Chains sample sigma_h, nu0, the edge prior and all graphs together. The map estimate is Monte Carlo EM
+on top of them: for every task the graph with the highest mean log score over the chains' draws of
+everything else, found by search. The posterior estimate counts how often the chains have each edge.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+from typing import NamedTuple
+
+import numpy as np
+from joblib import effective_n_jobs
+
+from mtgbn.learn import em
+from mtgbn.model.edge_prior import EdgePrior, estimate_edge_prior
+from mtgbn.sampling.joint import (
+    JointModel,
+    JointState,
+    Trace,
+    begin_chain,
+    joint_model,
+    run_rounds,
+)
+from mtgbn.tasks import Tasks
+
+__all__ = ["Exploration", "Record", "advance_map", "advance_posterior", "start"]
+
+N_CHAINS = em.N_CHAINS
+
+# Rounds of adaptation before the first search, per chain.
+_MAP_WARMUP = 60
+
+# From the third iteration on, each has twice as many rounds as the one before, up to this multiple.
+_MOST_GROWTH = 4
+
+# Iterations after which three times as many edges may change.
+_PATIENCE = 3
+
+# Share of the rounds of a posterior estimate that adapt and are thrown away.
+_WARMUP_SHARE = 0.25
+
+# Blocks into which the rounds are divided for R-hat and ESS.
+N_BLOCKS = 10
+
+# Draws of sigma_h that are kept, per chain: every second one is dropped when there are twice as many.
+_MOST_KEPT = 100
+
+# Rounds of a chain between two looks at whether it should stop.
+_PORTION = 5
+
+# Halfway through the warm-up, a chain whose log density is so much below another's is given up.
+_HOPELESS = 100.0
+
+# delta at which chains begin.
+_FIRST_DELTA = 30.0
+
+# Moves per pair of variables in a round: few where a search follows, more where chains must mix. With
+# many variables most pairs are settled, and there are fewer.
+_MAP_MOVES, _POSTERIOR_MOVES, _MANY_VARIABLES = 8, 24, 30
+
+
+class Record(NamedTuple):
+    """What the chains have gathered since they adapted.
+
+    Attributes
+    ----------
+    psi : array (chains, kept, p, p)
+        sigma_h / delta, at most 200 per chain, evenly spaced.
+    stride : int
+        Rounds from one kept draw to the next.
+    numbers : array (6, chains, rounds)
+        delta, r, s, log likelihood, edges, acceptance.
+    log_odds : array (chains, m, p, p)
+        Mean over all rounds of the edge prior's log odds.
+    tallies : array (m, p, p)
+        Share of the moves after which i -> j was there.
+    blocks : array (chains, blocks, m, p, p)
+        Rounds of a block at whose end i -> j was there; empty unless probabilities are wanted.
+    scatters : array (m, p, p)
+        Mean over the rounds; those of the data unless values are missing.
+    members : array (m,)
+        Share of the rounds in which a task belonged to the others.
+    advantages : array (chains, rounds, m)
+        Log likelihood of a task's data with the shared sigma_h minus that on its own.
+    diverging : int
+    """
+
+    psi: np.ndarray
+    stride: int
+    numbers: np.ndarray
+    log_odds: np.ndarray
+    tallies: np.ndarray
+    blocks: np.ndarray
+    scatters: np.ndarray
+    members: np.ndarray
+    advantages: np.ndarray
+    diverging: int
+
+    @property
+    def n_rounds(self) -> int:
+        """Rounds per chain."""
+        return self.numbers.shape[2]
+
+    @property
+    def delta(self) -> float:
+        """Geometric mean of delta."""
+        return float(np.exp(np.log(self.numbers[0]).mean()))
+
+
+class Exploration(NamedTuple):
+    """Where the exploration stands; all that is needed to go on.
+
+    ``edge_prior`` is the given one, or what was estimated from the tasks by themselves.
+    """
+
+    adjacencies: np.ndarray
+    edge_prior: EdgePrior
+    chains: tuple[JointState, ...]
+    record: Record | None
+    n_blocks: int = 0
+    history: tuple[em.Iteration, ...] = ()
+    reason: str = ""
+    converged: bool = False
+
+
+def start(problem: em.Problem, n_jobs: int | None, report: em.Report) -> Exploration:
+    """Begin one chain with the graphs that the tasks have by themselves, the other with that of all."""
+    alone, _ = em.learn_alone(
+        problem.tasks,
+        problem.constraints,
+        problem.edge_prior,
+        problem.search,
+        problem.seeds,
+        n_jobs,
+        report,
+    )
+    edge_prior = problem.edge_prior.prior
+    if problem.edge_prior.source in ("shared", "density"):
+        estimate = estimate_edge_prior(em.edge_counts(alone), len(alone))
+        is_shared = problem.edge_prior.source == "shared"
+        edge_prior = estimate if is_shared else estimate._replace(similarity=np.inf)
+    model = model_of(problem, edge_prior, 0)
+    p = problem.tasks.n_variables
+    delta = _FIRST_DELTA if problem.nu0 is None else problem.nu0 - p + 1
+    chains = tuple(
+        begin_chain(model, problem.tasks, graphs, delta, np.random.default_rng(seed))
+        for graphs, seed in zip(
+            (alone, _as_one(problem, alone, n_jobs)), _chain_seeds(problem, 0), strict=True
+        )
+    )
+    return Exploration(alone, edge_prior, chains, None)
+
+
+def _as_one(problem: em.Problem, alone: np.ndarray, n_jobs: int | None) -> np.ndarray:
+    """The graph of all tasks as one, for each; where tasks have candidates of their own, none."""
+    first = problem.constraints[0]
+    if any((each.allowed != first.allowed).any() for each in problem.constraints):
+        return np.ascontiguousarray(np.broadcast_to(first.required, alone.shape))
+    scatter, n = problem.tasks.pooled_scatter()
+    pooled = Tasks([scatter], [n], problem.tasks.variables)
+    (graph,), _ = em.learn_alone(
+        pooled, (first,), problem.edge_prior, problem.search, problem.seeds, n_jobs, em.silent
+    )
+    return np.ascontiguousarray(np.broadcast_to(graph, alone.shape))
+
+
+def model_of(problem: em.Problem, edge_prior: EdgePrior, moves_per_pair: int) -> JointModel:
+    """What the chains work on."""
+    p = problem.tasks.n_variables
+    allowed = np.array([each.allowed for each in problem.constraints])
+    first = problem.constraints[0]
+    return joint_model(
+        problem.tasks,
+        problem.nu0,
+        problem.edge_prior._replace(prior=edge_prior),
+        (allowed, np.ascontiguousarray(first.required), int(first.max_parents)),
+        round(moves_per_pair * p * (p - 1) / 2 * min(1.0, _MANY_VARIABLES / p)),
+    )
+
+
+def advance_map(
+    problem: em.Problem, state: Exploration, n_jobs: int | None, report: em.Report
+) -> Exploration:
+    """One iteration: the chains go on, and every task's graph is searched given all that they drew."""
+    number = len(state.history)
+    warmup = 0 if number else _MAP_WARMUP
+    growth = min(2 ** max(number - 1, 0), _MOST_GROWTH)
+    per_chain = -(-problem.n_draws // N_CHAINS) * growth
+    # Draws of earlier iterations are forgotten: chains that begin anywhere need time to arrive.
+    fresh = state._replace(record=None)
+    state = _go_on(problem, fresh, warmup, per_chain, False, n_jobs, report)
+    record = state.record
+    draws = _spaced(record.psi, problem.n_draws) * record.delta
+    draws = draws.reshape(-1, *draws.shape[2:])
+    p = problem.tasks.n_variables
+    nu0 = record.delta + p - 1
+    belongs = record.members > 0.5
+    # Symmetric up to the last bits of a mean.
+    by_chain = (record.log_odds + np.swapaxes(record.log_odds, -1, -2)) / 2
+    by_chain[:, ~belongs] = state.edge_prior._replace(similarity=np.inf).matrix_of_log_odds(p)
+    odds = by_chain.mean(axis=0)
+    _, seed = em.spawn(problem.seeds, state.n_blocks)
+    search = em.few_restarts(problem.search) if number else problem.search
+    finds = em.in_parallel(
+        em.improve_task,
+        [
+            (
+                record.scatters[t],
+                problem.tasks.ns[t],
+                draws if belongs[t] else em.vague_sigma_h(record.scatters[t], problem.tasks.ns[t]),
+                nu0 if belongs[t] else em.vague_nu0(p),
+                "uniform",
+                odds[t],
+                problem.constraints[t],
+                search,
+                adjacency,
+                seed,
+            )
+            for t, adjacency in enumerate(state.adjacencies)
+        ],
+        n_jobs,
+        report,
+        "searching graphs",
+    )
+    adjacencies = np.array([find.adjacency for find in finds])
+    changed = [t for t in range(len(finds)) if (adjacencies[t] != state.adjacencies[t]).any()]
+    gains = np.zeros(len(draws))
+    priors = np.zeros(N_CHAINS)
+    for t in changed:
+        gains += finds[t].gains  # one number for a task on its own
+        priors += by_chain[:, t, adjacencies[t]].sum(axis=1)
+        priors -= by_chain[:, t, state.adjacencies[t]].sum(axis=1)
+    error = np.hypot(em.monte_carlo_error(gains), priors.std(ddof=1) / np.sqrt(N_CHAINS))
+    q = sum(find.score + odds[t][find.adjacency].sum() for t, find in enumerate(finds))
+    iteration = em.Iteration(
+        float(q),
+        float(gains.mean() + priors.mean()),
+        float(error) if changed else 0.0,
+        len(changed),
+        int(adjacencies.sum()),
+        record.n_rounds * N_CHAINS,
+    )
+    history = (*state.history, iteration)
+    reason, converged = "", False
+    joined = adjacencies | np.swapaxes(adjacencies, 1, 2)
+    before = state.adjacencies | np.swapaxes(state.adjacencies, 1, 2)
+    share = (joined != before).sum() / max(joined.sum(), 1)
+    # Where data are few, some edges are as good in as out, and go on changing for ever.
+    enough = problem.tolerance * (1 if number < _PATIENCE else 3)
+    if number and share <= enough:
+        converged = True
+        reason = f"on fresh draws, {share:.1%} of the edges changed (enough: {enough:.1%})"
+    elif len(history) >= problem.max_iter:
+        reason = f"max_iter = {problem.max_iter} iterations were done"
+    return state._replace(
+        adjacencies=adjacencies, history=history, reason=reason, converged=converged
+    )
+
+
+def advance_posterior(
+    problem: em.Problem, state: Exploration, n_rounds: int, n_jobs: int | None, report: em.Report
+) -> Exploration:
+    """One of the blocks of rounds, after a warm-up."""
+    warmup = 0 if state.record is not None else max(round(_WARMUP_SHARE * n_rounds), _MAP_WARMUP)
+    per_block = -(-n_rounds // N_BLOCKS)
+    state = _go_on(problem, state, warmup, per_block, True, n_jobs, report)
+    if state.n_blocks == N_BLOCKS:
+        return state._replace(reason=f"{state.record.n_rounds} rounds were done", converged=True)
+    return state
+
+
+def _go_on(
+    problem, state, warmup: int, n_rounds: int, keeps_blocks: bool, n_jobs, report
+) -> Exploration:
+    """Run all chains and add what they went through to the record."""
+    moves = _POSTERIOR_MOVES if keeps_blocks else _MAP_MOVES
+    model = model_of(problem, state.edge_prior, moves)
+    seeds = _chain_seeds(problem, state.n_blocks + 1)
+    total = N_CHAINS * (warmup + n_rounds)
+    stopped = Event()
+    done = 0
+
+    def run(position: JointState, seed, length: int, adapt: bool) -> tuple[Trace, JointState]:
+        nonlocal done
+        rng = np.random.default_rng(seed)
+        traces = []
+        for first in range(0, length, _PORTION):
+            # Compiled loops cannot be interrupted, so chains look up in between.
+            if stopped.is_set():
+                raise _StoppedError
+            portion = min(_PORTION, length - first)
+            trace, position = run_rounds(model, position, rng, portion, adapt=adapt)
+            traces.append(trace)
+            done += portion
+            report("exploring", done, total)
+        return _joined(traces), position
+
+    chains = state.chains
+    workers = min(max(effective_n_jobs(n_jobs), 1), N_CHAINS)
+    with ThreadPoolExecutor(workers) as pool:
+        try:
+            if warmup:
+                race = -(-warmup // 2)
+                for length in (race, warmup - race):
+                    jobs = [
+                        (chain, seed.spawn(1)[0], length, True)
+                        for chain, seed in zip(chains, seeds, strict=True)
+                    ]
+                    traces, chains = zip(*pool.map(run, *zip(*jobs, strict=True)), strict=True)
+                    if length == race:
+                        chains = _abandon(chains, traces)
+            jobs = [
+                (chain, seed, n_rounds, False) for chain, seed in zip(chains, seeds, strict=True)
+            ]
+            traces, chains = zip(*pool.map(run, *zip(*jobs, strict=True)), strict=True)
+        except BaseException:
+            stopped.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    record = _extend(state.record, traces, keeps_blocks)
+    return state._replace(chains=chains, record=record, n_blocks=state.n_blocks + 1)
+
+
+def _abandon(chains: tuple[JointState, ...], traces: tuple[Trace, ...]) -> tuple[JointState, ...]:
+    """Let chains that began in a much less probable region go on from where the best one is."""
+    ends = [trace.log_density[-len(trace.log_density) // 3 :].mean() for trace in traces]
+    best = int(np.argmax(ends))
+    return tuple(
+        chains[best] if ends[best] - end > _HOPELESS else chain
+        for chain, end in zip(chains, ends, strict=True)
+    )
+
+
+class _StoppedError(Exception):
+    """Ends a chain whose result nobody waits for any more."""
+
+
+def _joined(traces: list[Trace]) -> Trace:
+    """Portions of one chain as one."""
+    lengths = np.array([len(trace.delta) for trace in traces], dtype=float)
+    weights = lengths / lengths.sum()
+    columns = list(zip(*traces, strict=True))
+    log_odds, tallies, scatters, members = (
+        np.tensordot(weights, np.array(columns[k]), 1) for k in (7, 8, 10, 11)
+    )
+    return Trace(
+        *(np.concatenate(column) for column in columns[:7]),
+        log_odds,
+        tallies,
+        np.sum(columns[9], axis=0),
+        scatters,
+        members,
+        np.concatenate(columns[12]),
+        sum(columns[13]),
+    )
+
+
+def _extend(record: Record | None, traces: tuple[Trace, ...], keeps_blocks: bool) -> Record:
+    psi = np.array([trace.psi for trace in traces])
+    numbers = np.array([trace[1:7] for trace in traces]).transpose(1, 0, 2)
+    log_odds = np.array([trace.log_odds for trace in traces])
+    tallies = np.mean([trace.tallies for trace in traces], axis=0)
+    scatters = np.mean([trace.scatters for trace in traces], axis=0)
+    members = np.mean([trace.members for trace in traces], axis=0)
+    advantages = np.array([trace.advantages for trace in traces])
+    ends = np.array([trace.ends for trace in traces])[:, None] if keeps_blocks else None
+    blocks = ends if keeps_blocks else np.empty((len(traces), 0, 0, 0, 0), dtype=np.int32)
+    diverging = sum(trace.diverging for trace in traces)
+    stride = 1
+    if record is not None:
+        offset = -record.n_rounds % record.stride
+        psi = np.concatenate([record.psi, psi[:, offset :: record.stride]], axis=1)
+        share = numbers.shape[2] / (record.n_rounds + numbers.shape[2])
+        log_odds = (1 - share) * record.log_odds + share * log_odds
+        tallies = (1 - share) * record.tallies + share * tallies
+        scatters = (1 - share) * record.scatters + share * scatters
+        members = (1 - share) * record.members + share * members
+        advantages = np.concatenate([record.advantages, advantages], axis=1)
+        numbers = np.concatenate([record.numbers, numbers], axis=2)
+        if keeps_blocks:
+            blocks = np.concatenate([record.blocks, blocks], axis=1)
+        diverging += record.diverging
+        stride = record.stride
+    while psi.shape[1] >= 2 * _MOST_KEPT:
+        psi, stride = psi[:, ::2], 2 * stride
+    return Record(
+        psi,
+        stride,
+        numbers,
+        log_odds,
+        tallies,
+        blocks,
+        scatters,
+        members,
+        advantages,
+        diverging,
+    )
+
+
+def _spaced(psi: np.ndarray, n_draws: int) -> np.ndarray:
+    """About so many draws in all, evenly spaced in every chain."""
+    per_chain = min(psi.shape[1], -(-n_draws // len(psi)))
+    places = np.linspace(0, psi.shape[1] - 1, per_chain).round().astype(int)
+    return psi[:, places]
+
+
+def _chain_seeds(problem: em.Problem, number: int) -> list[np.random.SeedSequence]:
+    draws_seed, _ = em.spawn(problem.seeds, number)
+    return draws_seed.spawn(N_CHAINS)

@@ -1,0 +1,133 @@
+"""How alike the tasks are, in numbers and in words."""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import logsumexp
+
+from mtgbn.model.edge_prior import EdgePrior
+
+__all__ = ["Relatedness", "describe_relatedness"]
+
+# A task whose probability of belonging is below this is named.
+_DOUBTFUL = 0.5
+
+# Above this the Pareto shape says that a leave-one-out estimate cannot be trusted.
+_WORST_PARETO = 0.7
+
+# A share of the others' say above or below which it is called large or small.
+_LARGE, _SMALL = 0.5, 0.1
+
+
+class Relatedness(NamedTuple):
+    """How alike the tasks are.
+
+    Attributes
+    ----------
+    delta : float
+        nu0 - p + 1: how many rows of a task's own the shared sigma_h is worth.
+    share : float
+        delta / (delta + n) for the median n: the others' say in a task's coefficients.
+    density : float
+        r, mean over the pairs.
+    similarity : float
+        s.
+    edge_correlation : float
+        1/(1 + s): correlation of an edge's presence in one task with that in another, beforehand.
+    membership : array (m,)
+        Posterior probability that a task belongs to the others.
+    leave_one_out : array (m,)
+        Log density of a task's data given all other tasks minus that on its own, per degree of freedom,
+        with its graph as sampled; below 0 the others do not help to predict it.
+    pareto : array (m,)
+        Shape of the tail of the importance weights behind it; above 0.7 it is a rough guess.
+    task_names : tuple of str
+    """
+
+    delta: float
+    share: float
+    density: float
+    similarity: float
+    edge_correlation: float
+    membership: np.ndarray
+    leave_one_out: np.ndarray
+    pareto: np.ndarray
+    task_names: tuple[str, ...]
+
+    def in_words(self) -> list[str]:
+        """Sentences for a reader who does not know the model."""
+        degree = "mostly" if self.share > _LARGE else "hardly" if self.share < _SMALL else "partly"
+        lines = [
+            f"The tasks' connections are {degree} alike in strength: what the others say of one "
+            f"counts as much as {self.delta:.3g} rows of the task's own data "
+            f"({self.share:.0%} of the total).",
+            f"Of all pairs, {self.density:.1%} are expected to be joined before data are looked at. "
+            + self._about_edges(),
+        ]
+        outside = [
+            f"{name} ({probability:.2f})"
+            for name, probability in zip(self.task_names, self.membership, strict=True)
+            if probability < _DOUBTFUL
+        ]
+        if outside:
+            are = "task does" if len(outside) == 1 else "tasks do"
+            lines.append(
+                f"{len(outside)} {are} not seem to belong to the others (probability of belonging in "
+                f"brackets), and are learned alone: {', '.join(outside)}."
+            )
+        elif len(self.task_names) > 1:
+            lines.append("All tasks seem to belong together.")
+        return lines
+
+    def _about_edges(self) -> str:
+        if not np.isfinite(self.similarity):
+            return "Whether other tasks have an edge is taken to say nothing about a task."
+        degree = "weakly"
+        if self.edge_correlation > _LARGE:
+            degree = "closely"
+        elif self.edge_correlation > _SMALL:
+            degree = "moderately"
+        return (
+            f"Which pairs are joined is {degree} related between tasks "
+            f"(correlation {self.edge_correlation:.2f})."
+        )
+
+
+def describe_relatedness(
+    delta: float,
+    edge_prior: EdgePrior,
+    membership: np.ndarray,
+    advantages: np.ndarray,
+    ns: np.ndarray,
+    task_names: tuple[str, ...],
+) -> Relatedness:
+    """Gather the numbers; ``advantages`` (chains, rounds, m) are log likelihood ratios of the draws.
+
+    Leaving a task out reweights the draws by the inverse of its likelihood ratio; the weights are
+    smoothed (PSIS, Vehtari et al.). For a task that does not belong, the draws are without it already.
+    """
+    from arviz_stats.base import array_stats
+
+    ratios = advantages.reshape(-1, advantages.shape[-1]).T
+    left_out, pareto = np.empty(len(ratios)), np.zeros(len(ratios))
+    for t, values in enumerate(ratios):
+        log_weights = -values * (membership[t] > _DOUBTFUL)
+        if np.ptp(log_weights) > 0:
+            try:
+                # It takes log likelihoods, of which weights are the inverse.
+                log_weights, pareto[t] = array_stats.psislw(-log_weights)
+            except ValueError:  # too few draws to have a tail
+                pareto[t] = np.inf
+        left_out[t] = logsumexp(log_weights + values) - logsumexp(log_weights)
+    density = float(np.mean(edge_prior.density))
+    return Relatedness(
+        float(delta),
+        float(delta / (delta + np.median(ns))),
+        density,
+        float(edge_prior.similarity),
+        float(1 / (1 + edge_prior.similarity)),
+        membership,
+        left_out / ns,
+        pareto,
+        task_names,
+    )

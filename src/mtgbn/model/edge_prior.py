@@ -1,0 +1,209 @@
+"""The edge prior: how dense the graphs are and how alike (docs/model.md, section 11).
+
+The undirected edge jk is in a task with probability pi_jk, the same for all tasks, and
+pi_jk ~ Beta(s r_jk, s (1 - r_jk)), integrated out.
+"""
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import expit, log_expit
+
+from mtgbn.errors import InputError
+from mtgbn.graphs import skeleton
+
+__all__ = [
+    "EdgePrior",
+    "EdgePriorChoice",
+    "EdgePriorSetting",
+    "arranged",
+    "edge_counts",
+    "edge_prior_of",
+    "estimate_edge_prior",
+]
+
+# Edges per variable that the default density expects, and the default similarity: docs/decisions.md.
+_EDGES_PER_VARIABLE = 0.5
+_SIMILARITY = 4.0
+
+
+class EdgePrior(NamedTuple):
+    """Density r, one for all pairs or one per pair, and similarity s.
+
+    The smaller s, the more alike the graphs: 1/(1 + s) is the correlation, beforehand, between an edge's
+    presence in one task and in another.
+    """
+
+    density: float | np.ndarray
+    similarity: float
+
+    def log_odds(self, counts: np.ndarray, n_tasks: int) -> np.ndarray:
+        """Log prior odds of every edge in one task, when ``counts`` of ``n_tasks`` others have it."""
+        r, s = self
+        return np.log(r + counts / s) - np.log1p((n_tasks - counts) / s - r)
+
+    def log_probability(self, counts: np.ndarray, n_tasks: int) -> float:
+        """Joint log prior of the skeletons of all tasks, of which ``counts`` have every edge.
+
+        Beta functions as products, divided by s throughout: exact for graphs that are almost identical
+        (s -> 0) and for unrelated ones (s = inf).
+        """
+        r, s = self
+        pairs = np.triu_indices(len(counts), 1)
+        present = counts[pairs]
+        steps = np.arange(n_tasks) / s
+        if np.ndim(r):
+            r = r[pairs][:, None]
+            having = np.where(np.arange(n_tasks) < present[:, None], np.log(r + steps), 0.0)
+            absent = n_tasks - present[:, None]
+            lacking = np.where(np.arange(n_tasks) < absent, np.log1p(steps - r), 0.0)
+            return float(having.sum() + lacking.sum() - len(present) * np.log1p(steps).sum())
+        having, lacking, all_tasks = (
+            np.concatenate([[0.0], np.cumsum(logarithms)])
+            for logarithms in (np.log(r + steps), np.log1p(steps - r), np.log1p(steps))
+        )
+        values, times = np.unique(present, return_counts=True)
+        return float(times @ (having[values] + lacking[n_tasks - values] - all_tasks[n_tasks]))
+
+    def matrix_of_log_odds(self, p: int) -> np.ndarray:
+        """Log prior odds of every edge in a task that is alone, (p, p)."""
+        return np.broadcast_to(self.log_odds(np.zeros((p, p)), 0), (p, p))
+
+    def matrix(self, p: int) -> np.ndarray:
+        """Densities of all pairs, (p, p)."""
+        return np.ascontiguousarray(np.broadcast_to(np.asarray(self.density, dtype=float), (p, p)))
+
+
+# What users may set: nothing, r, (r, s), a matrix of r, (matrix, s), or what is to be estimated.
+EdgePriorSetting = float | tuple | np.ndarray | Literal["shared", "density", "sampled"] | None
+
+
+class EdgePriorChoice(NamedTuple):
+    """An edge prior to begin with, and where its numbers come from.
+
+    ``source`` is "fixed"; "shared": r and s are estimated from the graphs that the tasks have by
+    themselves; "density": r alone, graphs are unrelated; "sampled": both are sampled with the graphs.
+    """
+
+    prior: EdgePrior
+    source: Literal["fixed", "shared", "density", "sampled"] = "fixed"
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the numbers were given."""
+        return self.source == "fixed"
+
+
+def estimate_edge_prior(counts: np.ndarray, n_tasks: int) -> EdgePrior:
+    """R and s by which ``counts`` of the tasks are most probable to have each edge.
+
+    r and 1/(1 + s) are uniform beforehand, and it is their logits whose density is maximised, so that
+    neither ends at its limit.
+    """
+    if n_tasks < 2:
+        n_pairs = len(counts) * (len(counts) - 1) / 2
+        return EdgePrior(float((counts.sum() / 2 + 1) / (n_pairs + 2)), np.inf)
+
+    def loss(x: np.ndarray) -> float:
+        return -EdgePrior(expit(x[0]), np.exp(-x[1])).log_probability(counts, n_tasks) - np.sum(
+            log_expit(x) + log_expit(-x)
+        )
+
+    best = minimize(loss, [-1.5, 0.0], method="Nelder-Mead", options={"xatol": 1e-6, "fatol": 1e-9})
+    return EdgePrior(float(expit(best.x[0])), float(np.exp(-best.x[1])))
+
+
+def arranged(choice: EdgePriorChoice, order) -> EdgePriorChoice:
+    """The same prior for variables in another order."""
+    density = choice.prior.density
+    if np.ndim(density) == 0:
+        return choice
+    return choice._replace(prior=choice.prior._replace(density=density[np.ix_(order, order)]))
+
+
+def edge_prior_of(given, variables) -> EdgePriorChoice:
+    """The edge prior that a user's setting means.
+
+    ``given`` is None (fixed defaults), r, (r, s), "shared", "density", "sampled", a matrix of r, or
+    (matrix, s); a data frame is matched by name.
+    """
+    p = len(variables)
+    default = EdgePrior(min(2 * _EDGES_PER_VARIABLE / (p - 1), 0.5), _SIMILARITY)
+    if isinstance(given, str):
+        if given in ("shared", "sampled"):
+            return EdgePriorChoice(default, given)
+        if given == "density":
+            return EdgePriorChoice(default._replace(similarity=np.inf), given)
+        raise _refusal(given)
+    if given is None:
+        return EdgePriorChoice(default)
+    similarity = np.inf
+    if isinstance(given, tuple | list) and len(given) == 2 and np.ndim(given[1]) == 0:
+        given, similarity = given
+    if isinstance(given, np.ndarray) and given.shape == (2,):
+        given, similarity = given
+    if hasattr(given, "columns"):
+        given = _by_name(given, variables)
+    try:
+        density = np.array(given, dtype=float)
+        similarity = float(similarity)
+    except (TypeError, ValueError):
+        raise _refusal(given) from None
+    if density.shape == (1,):
+        density = density[0]
+    if density.ndim not in (0, 2) or not similarity > 0:
+        raise _refusal(given)
+    if density.ndim == 0:
+        if not 0 < density < 1:
+            raise _refusal(given)
+        return EdgePriorChoice(EdgePrior(float(density), similarity))
+    return EdgePriorChoice(EdgePrior(_checked_matrix(density, variables), similarity))
+
+
+def _by_name(frame, variables) -> np.ndarray:
+    for labels, what in ((frame.columns, "column"), (frame.index, "row")):
+        missing = [name for name in variables if name not in list(labels)]
+        if missing:
+            raise InputError(f"edge_prior has no {what} {missing[0]!r}")
+    return frame.loc[list(variables), list(variables)].to_numpy()
+
+
+def _checked_matrix(density: np.ndarray, variables) -> np.ndarray:
+    p = len(variables)
+    if density.shape != (p, p):
+        raise InputError(
+            f"edge_prior must be a ({p}, {p}) matrix, one row per variable; got {density.shape}"
+        )
+    outside = ~((density > 0) & (density < 1))
+    np.fill_diagonal(outside, False)
+    if outside.any():
+        i, j = np.argwhere(outside)[0]
+        raise InputError(
+            f"edge_prior must hold probabilities between 0 and 1; that of {variables[i]} and "
+            f"{variables[j]} is {density[i, j]}. To forbid or require an edge use Knowledge"
+        )
+    different = ~np.isclose(density, density.T, rtol=1e-9, atol=0)
+    np.fill_diagonal(different, False)
+    if different.any():
+        i, j = np.argwhere(different)[0]
+        raise InputError(
+            f"edge_prior must be symmetric: it is a prior on undirected edges; {variables[i]} and "
+            f"{variables[j]} have {density[i, j]} and {density[j, i]}"
+        )
+    density = (density + density.T) / 2
+    np.fill_diagonal(density, 0.5)  # never looked at, and has a logarithm
+    return density
+
+
+def _refusal(given) -> InputError:
+    return InputError(
+        "edge_prior must be a density r between 0 and 1, a pair (r, s) with a similarity s above 0 "
+        "(inf: unrelated graphs), 'shared', 'density', 'sampled', or a symmetric matrix of edge "
+        f"probabilities, alone or with s; got {given!r}"
+    )
+
+
+def edge_counts(adjacencies: np.ndarray) -> np.ndarray:
+    """How many tasks have each edge, in either direction, (p, p)."""
+    return sum(skeleton(adjacency).astype(np.int64) for adjacency in adjacencies)

@@ -1,0 +1,86 @@
+"""What was learned as tables of text: every edge, and every pair that may be one."""
+
+import re
+
+import numpy as np
+
+from mtgbn.learn import AVG, MTGBN, SIG
+
+__all__ = ["edge_directions", "edge_table", "probability_table"]
+
+# Pairs whose adjacency probability is not above this are left out: with many variables they are most.
+_SMALLEST_PROBABILITY = 0.01
+
+
+def edge_directions(estimator: MTGBN | SIG | AVG) -> np.ndarray:
+    """Why every edge points as it does, (m, p, p); empty text where there is none.
+
+    ``compelled``: the data exclude the other direction. ``known``: prior knowledge does. ``chosen``: the
+    edge is reversible, the data say nothing about its direction, and of the graphs that are equally
+    probable the one was taken that agrees best with the other tasks (with prior knowledge: the one that
+    the search found).
+    """
+    reversible = estimator.cpdags_.transpose(0, 2, 1)
+    other_allowed = estimator.resolved_knowledge().allowed.T
+    reasons = np.where(reversible, np.where(other_allowed, "chosen", "known"), "compelled")
+    return np.where(estimator.graphs_, reasons, "")
+
+
+def edge_table(estimator: MTGBN | SIG | AVG) -> str:
+    """All edges of all tasks as TSV, one line each, with a header.
+
+    The column ``direction`` is explained at `edge_directions`. A posterior estimate adds
+    ``probability``, that the edge is there with this direction, and ``adjacency_probability``, that it
+    is there with either.
+    """
+    directions = edge_directions(estimator)
+    joined = (estimator.graphs_ | estimator.graphs_.transpose(0, 2, 1)).sum(axis=0)
+    columns = ["task", "source", "target", "coefficient", "direction", "tasks_with_edge"]
+    added = []
+    if hasattr(estimator, "edge_probabilities_"):
+        columns += ["probability", "adjacency_probability"]
+        added = [estimator.edge_probabilities_, estimator.adjacency_probabilities_]
+    lines = [columns]
+    for t, i, j in np.argwhere(estimator.graphs_).tolist():
+        lines.append(
+            [
+                *_names(estimator, t, i, j),
+                repr(float(estimator.coefficients_[t, i, j])),
+                str(directions[t, i, j]),
+                str(int(joined[i, j])),
+                *(repr(float(array[t, i, j])) for array in added),
+            ]
+        )
+    return _text(lines)
+
+
+def probability_table(estimator: MTGBN) -> str:
+    """Edge probabilities of a posterior estimate as TSV, with a header.
+
+    One line per task and pair (source before target in the order of the variables) whose adjacency
+    probability is above 0.01: the probabilities of source -> target, of target -> source and of either,
+    and split R-hat and effective sample size of the last.
+    """
+    either = estimator.adjacency_probabilities_
+    arrays = {
+        "probability_forward": estimator.edge_probabilities_,
+        "probability_backward": estimator.edge_probabilities_.transpose(0, 2, 1),
+        "adjacency_probability": either,
+        "rhat": estimator.edge_diagnostics_.rhat,
+        "ess": estimator.edge_diagnostics_.ess,
+    }
+    lines = [["task", "source", "target", *arrays]]
+    for t, i, j in np.argwhere(np.triu(either > _SMALLEST_PROBABILITY, 1)).tolist():
+        numbers = (repr(float(array[t, i, j])) for array in arrays.values())
+        lines.append([*_names(estimator, t, i, j), *numbers])
+    return _text(lines)
+
+
+def _names(estimator, t: int, i: int, j: int) -> list[str]:
+    names = (estimator.task_names_[t], estimator.variables_[i], estimator.variables_[j])
+    # Without the characters that would break a line of the table.
+    return [re.sub(r"[\t\r\n]", " ", name) for name in names]
+
+
+def _text(lines: list[list[str]]) -> str:
+    return "".join("\t".join(cells) + "\n" for cells in lines)

@@ -1,0 +1,439 @@
+"""Sampling everything together: sigma_h, nu0, the graphs and the edge prior (docs/model.md, section 14).
+
+One round of a chain renews each of these given the others: sigma_h by a trajectory of HMC, delta by
+Metropolis steps with Psi = sigma_h / delta held, the graphs by the moves of `graph_moves`, r and s by
+Metropolis steps given the number of tasks that have each edge, missing values from their conditional
+distribution. Which of them are held fixed is a setting.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from mtgbn.graphs import topological_order
+from mtgbn.model.edge_prior import EdgePrior, EdgePriorChoice
+from mtgbn.model.posterior import HyperPrior, build_posterior
+from mtgbn.model.unstructured import unstructured_sigma_h
+from mtgbn.sampling import hmc
+from mtgbn.sampling.graph_moves import Alone, GraphStates, log_likelihoods, move_graphs
+from mtgbn.sampling.imputation import Completed, draw_missing, first_completion
+from mtgbn.tasks import Tasks
+
+__all__ = [
+    "ALONE_DELTA",
+    "JointModel",
+    "JointState",
+    "Trace",
+    "begin_chain",
+    "joint_model",
+    "run_rounds",
+]
+
+# delta of the prior of a task on its own, whose mean are its variances.
+ALONE_DELTA = 3.0
+
+# Prior of delta: delta / (delta + this) is uniform between 0 and 1.
+TYPICAL_DELTA = 100.0
+
+# Beyond this, tasks are as good as identical, and sums of sigma_h and scatters lose digits.
+_LARGEST_DELTA = 1e5
+
+# Rounds after which the coordinates of sigma_h are centred anew and their masses learned.
+_LEARNING = (10, 25, 50, 100, 200, 400)
+
+_TARGET_ACCEPTANCE, _NU0_ACCEPTANCE = 0.8, 0.4
+
+# Metropolis steps per round, and their sizes for the logits of r and 1/(1 + s).
+_NU0_STEPS, _PRIOR_STEPS = 2, 10
+_PRIOR_STEP_SIZES = np.array([0.15, 0.3])
+
+# Trajectories, in standard deviations: shorter than for draws of sigma_h alone, since a round moves on.
+_TRAJECTORY_LENGTH = 1.5
+
+
+class JointModel(NamedTuple):
+    """What is given: data, priors, what to hold fixed.
+
+    Attributes
+    ----------
+    scatters, ns : array (m, p, p), (m,)
+    scales : array (p,)
+        Diagonal of the scale matrix of the prior of Psi = sigma_h / delta.
+    nu0 : float or None
+        None: sampled.
+    edge_prior : EdgePriorChoice
+    constraints : tuple
+        Allowed edges (m, p, p), required ones (p, p), most parents.
+    n_moves : int
+        Moves between graphs, per task and round; 0 holds the graphs fixed.
+    incomplete : tuple of (int, float)
+        Tasks with missing values, and what the scatter of their completed rows is multiplied by.
+    alone : Alone
+        Prior of tasks that do not belong.
+    has_outsiders : bool
+        Whether a task may turn out not to belong to the others.
+    """
+
+    scatters: np.ndarray
+    ns: np.ndarray
+    scales: np.ndarray
+    nu0: float | None
+    edge_prior: EdgePriorChoice
+    constraints: tuple
+    n_moves: int
+    incomplete: tuple[tuple[int, float], ...]
+    alone: Alone
+    has_outsiders: bool
+
+    def posterior(self, adjacencies, members, scatters, delta: float):
+        """Posterior of sigma_h given the rest."""
+        p = len(self.scales)
+        return build_posterior(
+            adjacencies[members],
+            scatters[members],
+            self.ns[members],
+            delta + p - 1,
+            hyperprior=HyperPrior(delta * self.scales),
+            checked=True,
+        )
+
+
+class JointState(NamedTuple):
+    """Where a chain stands; ``rounds`` counts those in which it adapted.
+
+    ``scatters`` are those of the data with the present draw of missing values, ``completed`` the rows of
+    the tasks that lack some.
+    """
+
+    hmc: hmc.HMCState
+    delta: float
+    edge_prior: EdgePrior
+    adjacencies: np.ndarray
+    orders: np.ndarray
+    members: np.ndarray
+    scatters: np.ndarray
+    completed: tuple[Completed, ...]
+    nu0_step: float = 0.3
+    rounds: int = 0
+    learned: int = 0
+    window: np.ndarray = np.empty((0, 0, 0))
+
+
+class Trace(NamedTuple):
+    """What some rounds of a chain went through.
+
+    Attributes
+    ----------
+    psi : array (rounds, p, p)
+        sigma_h / delta.
+    delta, density, similarity, log_density, n_edges, acceptance : array (rounds,)
+        ``log_density`` is that of data and graphs given sigma_h and the edge prior.
+    log_odds : array (m, p, p)
+        Mean over the rounds of the edge prior's log odds in every task, given the other tasks' graphs.
+    tallies : array (m, p, p)
+        Share of the moves after which i -> j was there.
+    ends : array (m, p, p)
+        Rounds at whose end i -> j was there.
+    scatters : array (m, p, p)
+        Mean over the rounds.
+    members : array (m,)
+        Share of the rounds in which a task belonged to the others.
+    advantages : array (rounds, m)
+        Log likelihood of a task's data with the shared sigma_h minus that on its own.
+    diverging : int
+    """
+
+    psi: np.ndarray
+    delta: np.ndarray
+    density: np.ndarray
+    similarity: np.ndarray
+    log_density: np.ndarray
+    n_edges: np.ndarray
+    acceptance: np.ndarray
+    log_odds: np.ndarray
+    tallies: np.ndarray
+    ends: np.ndarray
+    scatters: np.ndarray
+    members: np.ndarray
+    advantages: np.ndarray
+    diverging: int
+
+
+def joint_model(
+    tasks: Tasks,
+    nu0: float | None,
+    edge_prior: EdgePriorChoice,
+    constraints: tuple,
+    n_moves: int,
+    has_outsiders: bool = True,
+) -> JointModel:
+    """Put together what is given; the prior of Psi is centred at the pooled variances."""
+    scatters = np.ascontiguousarray(tasks.scatters)
+    scales = np.einsum("tii->i", scatters) / tasks.ns.sum()
+    incomplete = tuple((t, tasks.scatter_factor(t)) for t in sorted(tasks.incomplete))
+    own = np.einsum("tii->ti", scatters) / tasks.ns[:, None]
+    return JointModel(
+        scatters,
+        tasks.ns,
+        scales,
+        nu0,
+        edge_prior,
+        constraints,
+        n_moves,
+        incomplete,
+        Alone(own, ALONE_DELTA),
+        has_outsiders and len(tasks) > 1,
+    )
+
+
+def begin_chain(
+    model: JointModel,
+    tasks: Tasks,
+    adjacencies: np.ndarray,
+    delta: float,
+    rng: np.random.Generator,
+) -> JointState:
+    """Start at given graphs, near the sigma_h that complete graphs would have."""
+    p = len(model.scales)
+    sigma_h = unstructured_sigma_h(model.scatters, model.ns, delta + p - 1, checked=True)
+    adjacencies = np.ascontiguousarray(adjacencies)
+    orders = np.array([topological_order(adjacency) for adjacency in adjacencies])
+    members = np.ones(len(adjacencies), dtype=bool)
+    posterior = model.posterior(adjacencies, members, model.scatters, delta)
+    start = hmc.initial_state(posterior, sigma_h, rng=rng)
+    completed = tuple(first_completion(tasks.incomplete[t]) for t, _ in model.incomplete)
+    return JointState(
+        start,
+        float(delta),
+        model.edge_prior.prior,
+        adjacencies,
+        orders,
+        members,
+        model.scatters,
+        completed,
+    )
+
+
+def run_rounds(
+    model: JointModel,
+    state: JointState,
+    rng: np.random.Generator,
+    n_rounds: int,
+    *,
+    adapt: bool,
+    progress=None,
+) -> tuple[Trace, JointState]:
+    """Go on with a chain; while it adapts its draws are not yet those of the posterior."""
+    m, p, _ = model.scatters.shape
+    graphs = GraphStates(state.adjacencies.copy(), state.orders.copy(), state.members.copy())
+    position, delta, prior, nu0_step = state.hmc, state.delta, state.edge_prior, state.nu0_step
+    rounds, learned = state.rounds, state.learned
+    window = list(state.window)
+    scatters = state.scatters.copy()
+    completed = tuple(Completed(each.rows.copy(), each.is_missing) for each in state.completed)
+    total_scatters = np.zeros_like(scatters)
+    memberships = np.zeros(m)
+    advantages = np.empty((n_rounds, m))
+    settings = hmc.HMCSettings(trajectory_length=_TRAJECTORY_LENGTH)
+    psi = np.empty((n_rounds, p, p))
+    numbers = np.empty((6, n_rounds))
+    log_odds, tallies = np.zeros((m, p, p)), np.zeros((m, p, p))
+    ends = np.zeros((m, p, p), dtype=np.int32)
+    diverging = 0
+    for k in range(n_rounds):
+        posterior = model.posterior(graphs.adjacencies, graphs.members, scatters, delta)
+        (sigma_h,), info, position = hmc.run_chain(posterior, position, rng, 1, 0, settings)
+        acceptance = float(info.acceptance[0])
+        diverging += int(info.divergent[0])
+        if model.nu0 is None:
+            before = delta
+            sigma_h, delta, accepted = _renew_delta(
+                model, graphs, scatters, sigma_h, delta, nu0_step, rng
+            )
+            position = position._replace(centre=position.centre * (delta / before))
+        joined = graphs.adjacencies | np.swapaxes(graphs.adjacencies, 1, 2)
+        alone, together = (
+            _values(model, graphs, np.full(m, belongs), scatters, sigma_h, delta)
+            for belongs in (False, True)
+        )
+        advantages[k] = together - alone
+        if model.has_outsiders:
+            _renew_members(graphs.members, joined, advantages[k], prior, rng)
+        counts = joined[graphs.members].sum(axis=0)
+        if model.n_moves:
+            move_graphs(
+                rng,
+                graphs,
+                counts,
+                scatters,
+                model.ns,
+                sigma_h,
+                delta,
+                model.alone,
+                prior.matrix(p),
+                prior.similarity,
+                model.constraints,
+                model.n_moves,
+                tallies,
+            )
+            joined = graphs.adjacencies | np.swapaxes(graphs.adjacencies, 1, 2)
+        n_members = int(graphs.members.sum())
+        prior = _renew_edge_prior(
+            model.edge_prior, prior, counts, n_members, joined[~graphs.members], rng
+        )
+        for t in range(m):
+            is_member = int(graphs.members[t])
+            log_odds[t] += prior.log_odds(counts - is_member * joined[t], n_members - is_member)
+        for (t, factor), rows in zip(model.incomplete, completed, strict=True):
+            scatters[t] = draw_missing(
+                rng,
+                rows,
+                graphs.adjacencies[t],
+                sigma_h,
+                scatters[t],
+                model.ns[t],
+                delta,
+                factor,
+            )
+        total_scatters += scatters
+        memberships += graphs.members
+        ends += graphs.adjacencies
+        psi[k] = sigma_h / delta
+        density = np.mean(prior.density)
+        n_edges = graphs.adjacencies.sum()
+        value = _values(model, graphs, graphs.members, scatters, sigma_h, delta).sum()
+        value += prior.log_probability(counts, n_members)
+        apart = joined[~graphs.members].sum(axis=0)
+        value += prior._replace(similarity=np.inf).log_probability(apart, m - n_members)
+        numbers[:, k] = delta, density, prior.similarity, value, n_edges, acceptance
+        if adapt:
+            rounds += 1
+            window.append(psi[k])
+            gain = (rounds - learned) ** -0.6
+            step_size = position.step_size * np.exp(gain * (acceptance - _TARGET_ACCEPTANCE))
+            position = position._replace(step_size=step_size)
+            if model.nu0 is None:
+                nu0_step = min(nu0_step * np.exp(rounds**-0.6 * (accepted - _NU0_ACCEPTANCE)), 3.0)
+            if rounds in _LEARNING:
+                position = hmc.learn(position, np.array(window) * delta)
+                window, learned = [], rounds
+        if progress is not None:
+            progress(1)
+    adjacencies, orders, members = graphs
+    shape = (len(window), p, p)
+    state = JointState(
+        position,
+        delta,
+        prior,
+        adjacencies,
+        orders,
+        members,
+        scatters,
+        completed,
+        nu0_step,
+        rounds,
+        learned,
+        np.array(window).reshape(shape),
+    )
+    tallies /= max(n_rounds * model.n_moves, 1)
+    log_odds /= max(n_rounds, 1)
+    total_scatters /= max(n_rounds, 1)
+    memberships /= max(n_rounds, 1)
+    trace = Trace(
+        psi,
+        *numbers,
+        log_odds,
+        tallies,
+        ends,
+        total_scatters,
+        memberships,
+        advantages,
+        diverging,
+    )
+    return trace, state
+
+
+def _values(model, graphs, members, scatters, sigma_h, delta) -> np.ndarray:
+    """Log marginal likelihood of every task."""
+    values = np.empty(len(members))
+    log_likelihoods(
+        graphs.adjacencies, members, scatters, model.ns, sigma_h, delta, model.alone, values
+    )
+    return values
+
+
+def _renew_delta(model, graphs, scatters, sigma_h, delta, step, rng):
+    """Metropolis steps for ln delta with Psi held; the share of them that was accepted."""
+    psi = sigma_h / delta
+    value = _values(model, graphs, graphs.members, scatters, sigma_h, delta).sum()
+    accepted = 0
+    for _ in range(_NU0_STEPS):
+        proposal = delta * np.exp(step * rng.standard_normal())
+        threshold = np.log(rng.random())
+        if not proposal < _LARGEST_DELTA:
+            continue
+        new = _values(model, graphs, graphs.members, scatters, proposal * psi, proposal).sum()
+        change = new - value + _log_prior_of_delta(proposal) - _log_prior_of_delta(delta)
+        if threshold < change:
+            delta, value = proposal, new
+            accepted += 1
+    return delta * psi, delta, accepted / _NU0_STEPS
+
+
+def _renew_members(members, joined, advantages, prior: EdgePrior, rng) -> None:
+    """Draw for every task whether it belongs to the others, given its graph; in place.
+
+    A task on its own has a vague prior of its own and shares no edges. The share of tasks that belong is
+    uniform beforehand and integrated out.
+    """
+    m, p, _ = joined.shape
+    pairs = np.triu_indices(p, 1)
+    present = joined[:, *pairs]
+    alone = prior._replace(similarity=np.inf).matrix_of_log_odds(p)[pairs]
+    for t in range(m):
+        members[t] = False
+        n_others = int(members.sum())
+        together = prior.log_odds(joined[members].sum(axis=0), n_others)[pairs]
+        change = advantages[t] + np.sum((together - alone)[present[t]])
+        change += np.sum(np.logaddexp(0, alone) - np.logaddexp(0, together))
+        change += np.log(n_others + 1) - np.log(m - n_others)
+        # P = 1 / (1 + exp(-change)), in logarithms
+        members[t] = np.log(rng.random()) < -np.logaddexp(0, -change)
+
+
+def _log_prior_of_delta(delta: float) -> float:
+    """Log density of ln delta."""
+    return np.log(delta) - 2 * np.log(delta + TYPICAL_DELTA)
+
+
+def _renew_edge_prior(
+    choice: EdgePriorChoice, prior: EdgePrior, counts, n_members: int, others, rng
+) -> EdgePrior:
+    """Metropolis steps for the logits of r and of 1/(1 + s), both uniform beforehand.
+
+    ``counts`` are those of the ``n_members`` members, ``others`` the skeletons of the tasks that do not
+    belong.
+    """
+    if choice.source != "sampled":
+        return prior
+    apart = others.sum(axis=0)
+
+    def value_of(prior: EdgePrior) -> float:
+        r, s = prior
+        alone = prior._replace(similarity=np.inf).log_probability(apart, len(others))
+        beforehand = np.log(r) + np.log1p(-r) + np.log(s) - 2 * np.log1p(s)
+        return prior.log_probability(counts, n_members) + alone + beforehand
+
+    value = value_of(prior)
+    for _ in range(_PRIOR_STEPS):
+        steps = rng.standard_normal(2) * _PRIOR_STEP_SIZES
+        threshold = np.log(rng.random())
+        r = prior.density
+        odds = r / (1 - r) * np.exp(steps[0])
+        proposal = EdgePrior(odds / (1 + odds), prior.similarity * np.exp(-steps[1]))
+        if not (1e-8 < proposal.density < 1 - 1e-8 and proposal.similarity > 1e-6):
+            continue
+        new = value_of(proposal)
+        if threshold < new - value:
+            prior, value = proposal, new
+    return prior

@@ -1,0 +1,236 @@
+"""Tasks whose DAGs are perturbations of one common network, as with the paper's benchmark networks.
+
+``coefficients[i, j]`` belongs to the arc i -> j, as everywhere.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from numbers import Real
+from typing import Literal
+
+import numpy as np
+
+from mtgbn.errors import InputError
+from mtgbn.graphs import topological_order
+from mtgbn.model.arguments import check_count, real_array
+from mtgbn.simulate.hierarchical import Simulation
+from mtgbn.simulate.thresholded import row_counts
+from mtgbn.tasks import Tasks
+
+__all__ = ["perturb_network", "random_network", "simulate_perturbed"]
+
+
+def random_network(
+    n_variables: int, n_edges: int, *, random_state: int | np.random.Generator | None = None
+) -> np.ndarray:
+    """Coefficients (p, p) of a random DAG: of size .3 to .9 and either sign, along a random order.
+
+    ``coefficients[i, j]`` belongs to i -> j and is 0 where there is no arc.
+    """
+    check_count("n_variables", n_variables, 1)
+    check_count("n_edges", n_edges, 0)
+    parents, children = np.triu_indices(n_variables, 1)
+    if n_edges > len(parents):
+        raise InputError(
+            f"{n_variables} variables have {len(parents)} pairs; n_edges = {n_edges} is too many"
+        )
+    rng = np.random.default_rng(random_state)
+    order = rng.permutation(n_variables)
+    chosen = rng.choice(len(parents), n_edges, replace=False)
+    coefficients = np.zeros((n_variables, n_variables))
+    coefficients[order[parents[chosen]], order[children[chosen]]] = rng.uniform(
+        0.3, 0.9, n_edges
+    ) * rng.choice([-1, 1], n_edges)
+    return coefficients
+
+
+def simulate_perturbed(
+    coefficients: np.ndarray | None = None,
+    n_tasks: int = 10,
+    n_rows: int | Sequence[int] = 250,
+    *,
+    residual_variances: np.ndarray | None = None,
+    level: float = 0.1,
+    relative_to: Literal["edges", "pairs"] = "edges",
+    n_unrelated: int = 0,
+    standardise: bool = True,
+    random_state: int | np.random.Generator | None = None,
+) -> Simulation:
+    """Simulate tasks whose DAGs are a common network with some of its arcs or pairs changed.
+
+    Every task changes the common network on its own. Of a chosen pair without an arc: one is added
+    along the network's topological order. With an arc: it is deleted with probability 1/2, else
+    reversed. A change that would close a cycle is turned round; a reversal turned round is none, so
+    another pair is drawn in its place. Columns are in random order, the same in all tasks.
+
+    Parameters
+    ----------
+    coefficients : array (p, p), optional
+        Of the common network; ``coefficients[i, j]`` belongs to i -> j. Default: a random network of
+        46 variables and 70 arcs.
+    n_tasks : int
+    n_rows : int or sequence of int
+        Of every task, or of each.
+    residual_variances : array (p,), optional
+        Default: 1.
+    level : float
+        Share of the arcs or pairs that a task changes, rounded to whole ones.
+    relative_to : {"edges", "pairs"}
+        Arcs of the network, which are deleted or reversed, or all pairs of variables.
+    n_unrelated : int
+        The first so many tasks take, instead of the common network, each a random one of their own
+        with as many arcs and coefficients of the same sizes, and change it likewise.
+    standardise : bool
+        Subtract from every column of every task its mean and divide it by its standard deviation.
+    random_state : int or numpy.random.Generator, optional
+        The same number gives the same column order at every level.
+
+    Returns
+    -------
+    Simulation
+        Its covariances are those of the variables before columns are standardised; sigma_h and nu0 are
+        None, as this design has none.
+    """
+    check_count("n_tasks", n_tasks, 1)
+    counts = row_counts(n_rows, n_tasks)
+    _check_level(level, relative_to)
+    check_count("n_unrelated", n_unrelated, 0)
+    if n_unrelated > n_tasks:
+        raise InputError(
+            f"n_unrelated = {n_unrelated} is more than there are tasks, n_tasks = {n_tasks}"
+        )
+    rng = np.random.default_rng(random_state)
+    if coefficients is None:
+        coefficients = random_network(46, 70, random_state=rng)
+    coefficients = _check_coefficients(coefficients)
+    p = len(coefficients)
+    deviations = np.sqrt(_check_variances(residual_variances, p))
+    order = rng.permutation(p)
+    networks = []
+    for task in range(n_tasks):
+        start = coefficients
+        if task < n_unrelated:
+            start = _unrelated_network(coefficients, rng)
+        networks.append(perturb_network(start, level, relative_to, random_state=rng))
+    adjacencies = np.zeros((n_tasks, p, p), dtype=bool)
+    covariances = np.empty((n_tasks, p, p))
+    arrays = []
+    for task, network in enumerate(networks):
+        adjacencies[task] = (network != 0)[np.ix_(order, order)]
+        # x = B'x + e, column k of B the coefficients of variable k.
+        root = np.linalg.solve((np.eye(p) - network).T, np.diag(deviations))[order]
+        covariances[task] = root @ root.T
+        rows = rng.standard_normal((counts[task], p)) @ root.T
+        if standardise:
+            # The denominator of Tasks, so that the diagonals of the scatters are the n_i.
+            rows = (rows - rows.mean(axis=0)) / rows.std(axis=0, ddof=1)
+        arrays.append(rows)
+    return Simulation(Tasks.from_arrays(arrays), arrays, adjacencies, covariances, None, None)
+
+
+def perturb_network(
+    coefficients: np.ndarray,
+    level: float,
+    relative_to: Literal["edges", "pairs"] = "edges",
+    *,
+    random_state: int | np.random.Generator | None = None,
+) -> np.ndarray:
+    """Change a share of the arcs or pairs of a network; see `simulate_perturbed`.
+
+    An added arc takes the size of its coefficient from one of the network's own and a random sign; a
+    reversed arc keeps its coefficient.
+    """
+    _check_level(level, relative_to)
+    coefficients = _check_coefficients(coefficients)
+    rng = np.random.default_rng(random_state)
+    p = len(coefficients)
+    places = np.empty(p, dtype=int)
+    places[topological_order(coefficients != 0)] = np.arange(p)
+    sizes = np.abs(coefficients[coefficients != 0])
+    eligible = (
+        np.argwhere(coefficients != 0) if relative_to == "edges" else np.argwhere(np.tri(p, k=-1))
+    )
+    n_changes = round(level * len(eligible))
+    changed = coefficients.copy()
+    waiting = deque(rng.permutation(eligible).tolist())
+    while n_changes:
+        i, j = waiting.popleft()
+        if changed[j, i]:
+            i, j = j, i
+        if changed[i, j]:
+            coefficient, changed[i, j] = changed[i, j], 0.0
+            if rng.random() >= 0.5:
+                if _has_path(changed, i, j):
+                    # The pair may be drawn again: it can still be deleted, so this ends.
+                    changed[i, j] = coefficient
+                    waiting.append([i, j])
+                    continue
+                changed[j, i] = coefficient
+        else:
+            if not sizes.size:
+                raise InputError(
+                    "the network has no arcs, whose coefficients added arcs would take; give it some, "
+                    'or use relative_to="edges"'
+                )
+            if places[i] > places[j]:
+                i, j = j, i
+            if _has_path(changed, j, i):
+                i, j = j, i  # without an arc between them, at most one direction closes a cycle
+            changed[i, j] = rng.choice(sizes) * rng.choice([-1, 1])
+        n_changes -= 1
+    return changed
+
+
+def _unrelated_network(coefficients: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    sizes = np.abs(coefficients[coefficients != 0])
+    network = random_network(len(coefficients), len(sizes), random_state=rng)
+    arcs = network != 0
+    network[arcs] = np.sign(network[arcs]) * rng.permutation(sizes)
+    return network
+
+
+def _has_path(coefficients: np.ndarray, start: int, end: int) -> bool:
+    reached = np.zeros(len(coefficients), dtype=bool)
+    frontier = [start]
+    while frontier:
+        for child in np.flatnonzero(coefficients[frontier.pop()]).tolist():
+            if child == end:
+                return True
+            if not reached[child]:
+                reached[child] = True
+                frontier.append(child)
+    return False
+
+
+def _check_level(level: float, relative_to: str) -> None:
+    if not (isinstance(level, Real) and 0 <= level <= 1):
+        raise InputError(f"level must be between 0 and 1; got {level!r}")
+    if relative_to not in ("edges", "pairs"):
+        raise InputError(f'relative_to must be "edges" or "pairs"; got {relative_to!r}')
+
+
+def _check_coefficients(coefficients: np.ndarray) -> np.ndarray:
+    coefficients = real_array(coefficients, "coefficients")
+    if coefficients.ndim != 2 or coefficients.shape[0] != coefficients.shape[1]:
+        raise InputError(f"coefficients must be a square matrix; got shape {coefficients.shape}")
+    if not np.isfinite(coefficients).all():
+        i, j = np.argwhere(~np.isfinite(coefficients))[0]
+        raise InputError(f"coefficients must be finite; that of {i} -> {j} is {coefficients[i, j]}")
+    topological_order(coefficients != 0)
+    return coefficients
+
+
+def _check_variances(variances: np.ndarray | None, p: int) -> np.ndarray:
+    if variances is None:
+        return np.ones(p)
+    variances = real_array(variances, "residual_variances")
+    if variances.shape != (p,):
+        raise InputError(
+            f"residual_variances must hold one number per variable, {p}; got shape {variances.shape}"
+        )
+    bad = np.flatnonzero(~(np.isfinite(variances) & (variances > 0)))
+    if bad.size:
+        raise InputError(
+            f"residual_variances must be positive; that of variable {bad[0]} is {variances[bad[0]]}"
+        )
+    return variances
