@@ -3,7 +3,17 @@
 import importlib.metadata
 import platform
 
-from benchmarks import calibration, gradient, growth, joint_peers, learners, peers, samplers
+from benchmarks import (
+    adaptive,
+    calibration,
+    gradient,
+    growth,
+    joint_peers,
+    learners,
+    missing,
+    peers,
+    samplers,
+)
 
 
 def processor() -> str:
@@ -29,6 +39,8 @@ def main() -> None:
         ("Graphs of single tasks, against other programs", peers),
         ("Graphs of related tasks", learners),
         ("Graphs of related tasks, against other programs", joint_peers),
+        ("From alike to unrelated tasks", adaptive),
+        ("Missing values", missing),
         ("Calibration of the joint sampler", calibration),
     ):
         print(f"## {title}\n\n{module.main()}\n", flush=True)

@@ -1,9 +1,9 @@
-"""MTGBN with its defaults against SIG and AVG with estimated density, from closely related to unrelated tasks.
+"""MTGBN with its defaults against SIG and AVG with estimated density; tasks from alike to unrelated.
 
-Skeleton error (share of wrong pairs) and arrowhead error between CPDAGs (share of wrong ordered pairs), means
-over tasks, then over problems, with standard errors. For thresholded data the truth is an undirected graph
-without any arrowhead, which an empty graph would match; there an undirected edge counts as two ordered
-pairs, of which an arrow has one.
+Skeleton error (share of wrong pairs) and arrowhead error between CPDAGs (share of wrong ordered
+pairs), means over tasks, then over problems, with standard errors. For thresholded data the truth
+is an undirected graph without any arrowhead, which an empty graph would match; there an undirected
+edge counts as two ordered pairs, of which an arrow has one.
 """
 
 import argparse
@@ -151,9 +151,9 @@ def main(
     return table(HEADER, lines)
 
 
-HEADER = [
-    "data", "SIG", "arrows", "AVG", "arrows", "map", "arrows", "posterior", "arrows", "prototype", "map, CPU s",
-]  # fmt: skip
+_METHODS = ("SIG", "AVG", "map", "posterior")
+_COLUMNS = [column for name in _METHODS for column in (name, "arrows")]
+HEADER = ["data", *_COLUMNS, "prototype", "map, CPU s"]
 
 
 if __name__ == "__main__":

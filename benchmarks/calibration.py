@@ -47,8 +47,8 @@ class Setting(NamedTuple):
 
 
 SETTINGS = (
-    Setting(8, (5, 10), (30, 200), 72, 400),
-    Setting(15, (5, 10), (30, 200), 16, 500),
+    Setting(8, (5, 10), (30, 200), 60, 400),
+    Setting(15, (5, 10), (30, 200), 10, 500),
 )
 QUICK = (Setting(5, (3, 5), (30, 100), 8, 100),)
 

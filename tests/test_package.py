@@ -84,9 +84,9 @@ def test_unknown_attribute():
 
 
 KERNELS = """
-import importlib, json, pkgutil
+import importlib, json, pkgutil, warnings
 import numpy as np
-import mtgbn, mtgbn.model, mtgbn.sampling
+import mtgbn, mtgbn.learn, mtgbn.model, mtgbn.sampling
 from numba.core.dispatcher import Dispatcher
 from mtgbn.model import STRUCTURE_PRIORS, log_marginal_likelihood, log_posterior
 from mtgbn.sampling import sample_sigma_h
@@ -102,9 +102,25 @@ def run(p, m):
     sample_sigma_h(*arguments, mass_matrix=100 * np.eye(p * (p + 1) // 2), n_draws=3, n_warmup=20)
     sample_sigma_h(*arguments, step_size=1, n_steps=2, whiten=False, n_draws=3, n_warmup=0)
     log_marginal_likelihood(s.tasks.scatters[0], 29, s.adjacencies[0], s.sigma_h, s.nu0)
+    gaps = [x.copy() for x in s.arrays]
+    gaps[0][3, 1] = np.nan
+    quick = {"n_draws": 8, "n_rounds": 20, "max_iter": 2, "random_state": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for settings in (
+            {},
+            {"estimator": "posterior"},
+            {"nu0": p + 5, "edge_prior": (0.2, 3)},
+            {"edge_prior": np.full((p, p), 0.2)},
+            {"edge_prior": "sampled"},
+            {"knowledge": {"max_parents": 1}},
+            {"candidates": "mmpc"},
+        ):
+            mtgbn.MTGBN(**quick, **settings).fit(s.tasks)
+        mtgbn.MTGBN(**quick, missing="em").fit(gaps)
 
 def kernels():
-    for package in (mtgbn.model, mtgbn.sampling):
+    for package in (mtgbn.model, mtgbn.sampling, mtgbn.learn):
         for info in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
             module = importlib.import_module(info.name)
             for name, value in vars(module).items():
@@ -137,3 +153,6 @@ def test_no_kernel_is_compiled_for_other_sizes_or_settings():
     numbers = run_python(KERNELS + "run(2, 1)\nrun(4, 3)\nrun(6, 2)\n" + STATISTICS)
     assert {name: counts[0] for name, counts in numbers.items() if counts[0] > 1} == {}
     assert sum(counts[0] for counts in numbers.values()) >= 3
+    # The chains over everything were among them.
+    assert numbers["mtgbn.sampling.graph_moves.move_graphs"][0] == 1
+    assert numbers["mtgbn.sampling.graph_moves.log_likelihoods"][0] == 1

@@ -1,11 +1,13 @@
 """The bootstrap: strong edges are found again, rows are drawn as promised, labels are kept."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy.stats import chisquare
 
 from mtgbn import SIG, Tasks
-from mtgbn.errors import InputError
+from mtgbn.errors import ConvergenceWarning, InputError
 from mtgbn.learn import bootstrap_edges
 from mtgbn.learn.bootstrap import automatic_length, draw_rows
 
@@ -70,7 +72,8 @@ def test_the_seed_decides_whatever_n_jobs():
 def test_resamples_are_rows_of_the_task(keeper):
     """Of tasks with their own values, the mean and variance over resamples are known."""
     n = 40
-    rows = np.random.default_rng(0).standard_normal((2, n, 3)) + [[[0.0]], [[100.0]]]
+    rows = np.random.default_rng(0).standard_normal((2, n, 3))
+    rows[1] += 100
     bootstrap_edges(rows, keeper, n_resamples=400, random_state=1)
     centres = np.array([tasks.centres for tasks in Keeper.seen])
     expected = rows.mean(axis=1)
@@ -177,15 +180,22 @@ def test_resamples_without_variation_are_drawn_anew(keeper):
     assert all(tasks.scatters[0, 0, 0] > 0.5 for tasks in Keeper.seen)
 
 
-def test_a_resample_that_never_varies_is_an_error(keeper):
-    rows = np.random.default_rng(0).standard_normal((600, 2))
-    rows[:, 0] = 0
-    rows[0, 0] = 1
-    # One block of all rows always has the odd one; blocks of one row nearly always lack it in 3 rows.
-    bootstrap_edges([rows], keeper, n_resamples=2, random_state=0, block_length=600)
-    tiny = [[0.0, 1.0], [0.0, 2.0]]
-    with pytest.raises(InputError, match="constant"):
-        bootstrap_edges([tiny], keeper, random_state=0)
+def test_a_variable_that_never_varies_is_refused_as_by_tasks(keeper):
+    with pytest.raises(InputError, match="'x0' is constant"):
+        bootstrap_edges([[[0.0, 1.0], [0.0, 2.0]]], keeper, random_state=0)
+
+
+class Doubtful(Keeper):
+    """Warns in every fit."""
+
+    def fit(self, tasks):
+        warnings.warn("R-hat is 3", ConvergenceWarning, stacklevel=2)
+        return super().fit(tasks)
+
+
+def test_warnings_of_the_fits_become_one(keeper):
+    with pytest.warns(ConvergenceWarning, match="4 of 4 fits warned, the last of them: R-hat is 3"):
+        bootstrap_edges(collider(), Doubtful(), n_resamples=4, random_state=0)
 
 
 def test_the_bound_on_redraws_names_the_task(keeper, monkeypatch):

@@ -152,6 +152,10 @@ def test_matrices_of_a_prior():
     density = random_densities(3, 4)
     np.testing.assert_array_equal(EdgePrior(density, 2.0).matrix(4), density)
     np.testing.assert_array_equal(EdgePrior(0.2, 2.0).matrix(4), np.full((4, 4), 0.2))
+    # A kernel would be compiled again for an array that cannot be written to.
+    for prior in (EdgePrior(density, 2.0), EdgePrior(0.2, 2.0)):
+        assert prior.matrix(4).flags.writeable
+        assert prior.matrix(4).flags.c_contiguous
     for prior in (EdgePrior(density, 2.0), EdgePrior(0.2, 0.1)):
         # In a task that is alone, s does not matter.
         np.testing.assert_allclose(prior.matrix_of_log_odds(4), logit(prior.matrix(4)))
@@ -384,5 +388,5 @@ def test_matrices_that_make_no_sense():
             edge_prior_of(wrong, NAMES)
     wrong = density.copy()
     wrong[0, 2], wrong[2, 0] = 0.25, 0.75
-    with pytest.raises(InputError, match="must be symmetric.*a and c have 0.25 and 0.75"):
+    with pytest.raises(InputError, match=r"must be symmetric.*a and c have 0.25 and 0.75"):
         edge_prior_of(wrong, NAMES)

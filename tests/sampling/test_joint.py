@@ -11,12 +11,18 @@ import itertools
 import numpy as np
 import pytest
 from arviz_stats.base import array_stats
-from scipy.special import comb
+from scipy.special import betaln, comb
 from scipy.stats import invgamma, invwishart, kstest
 
 from mtgbn.model.edge_prior import EdgePrior, EdgePriorChoice
 from mtgbn.sampling.graph_moves import Alone
-from mtgbn.sampling.joint import TYPICAL_DELTA, begin_chain, joint_model, run_rounds
+from mtgbn.sampling.joint import (
+    TYPICAL_DELTA,
+    _renew_members,
+    begin_chain,
+    joint_model,
+    run_rounds,
+)
 from mtgbn.simulate import draw_covariance, simulate_tasks
 from mtgbn.tasks import Tasks
 
@@ -162,6 +168,41 @@ def test_membership_keeps_its_prior():
     unrelated = FIXED.prior._replace(similarity=np.inf)
     expected = total_edges(3, 2, [FIXED.prior, unrelated, unrelated])
     assert_edges(n_edges, expected)
+
+
+def test_membership_given_the_graphs_against_all_memberships():
+    """Every set of members has the probability that the priors and the likelihoods say."""
+    m, p = 3, 4
+    rng = np.random.default_rng(0)
+    joined = np.array([np.triu(rng.random((p, p)) < 0.5, 1) for _ in range(m)])
+    joined |= np.swapaxes(joined, 1, 2)
+    joined[1] = joined[0]
+    advantages = np.array([0.3, -0.8, 1.2])
+    prior = EdgePrior(0.15, 0.4)
+    unrelated = prior._replace(similarity=np.inf)
+    sets = list(itertools.product((False, True), repeat=m))
+    logarithms = []
+    for each in map(np.array, sets):
+        k = int(each.sum())
+        logarithms.append(
+            betaln(k + 1, m - k + 1)
+            + prior.log_probability(joined[each].sum(axis=0), k)
+            + unrelated.log_probability(joined[~each].sum(axis=0), m - k)
+            + advantages[each].sum()
+        )
+    expected = np.exp(np.array(logarithms) - max(logarithms))
+    expected /= expected.sum()
+    counts = dict.fromkeys(sets, 0)
+    members = np.ones(m, dtype=bool)
+    n = 6000
+    for k in range(-50, n):
+        _renew_members(members, joined, advantages, prior, rng)
+        counts[tuple(members.tolist())] += k >= 0
+    found = np.array([counts[each] for each in sets]) / n
+    assert np.sort(expected)[-2] > 0.1  # several sets are probable
+    # Five standard errors if no more than a fifth of the draws is worth anything.
+    tolerance = 5 * np.sqrt(expected * (1 - expected) / (n / 5)) + 1e-3
+    assert (np.abs(found - expected) < tolerance).all(), (found, expected)
 
 
 def draw_from_the_model(rng, m, p, n, delta, prior):

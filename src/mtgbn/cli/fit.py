@@ -134,7 +134,8 @@ def run_show(folder: str, most_edges: int) -> None:
     if "belongs" in summary.tasks.headings:
         console.print(
             "belongs: probability that a task belongs to the others. leave-one-out: how much they help "
-            "to predict its data (log density per row, compared with the task on its own)."
+            "to predict its data (log density per row, compared with the task on its own); rough if few "
+            "draws bear on it."
         )
     console.print(
         "An edge whose direction was chosen may point either way without changing what the data say; it "

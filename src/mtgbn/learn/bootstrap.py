@@ -71,9 +71,9 @@ def bootstrap_edges(
     block_length : int or "auto", optional
         For time series: blocks of so many consecutive rows are drawn instead of rows, the first row
         following the last (circular block bootstrap). "auto" finds a length for every task:
-        (6 a^2 / (1 - a^2)^2)^(1/3) n^(1/3), rounded up, at least 1 and at most n / 3, where a is the root
-        mean square of the variables' autocorrelations at lag 1. For an autoregression of first order
-        this is the best length for the variance of a mean (Politis and White 2004).
+        (6 a^2 / (1 - a^2)^2)^(1/3) n^(1/3), rounded up, at least 1 and at most n / 3, where a is the
+        root mean square of the variables' autocorrelations at lag 1. For an autoregression of first
+        order this is the best length for the variance of a mean (Politis and White 2004).
     random_state : int, numpy.random.SeedSequence or numpy.random.Generator, optional
         Decides everything, whatever n_jobs.
     n_jobs : int, optional
@@ -90,8 +90,8 @@ def bootstrap_edges(
     >>> rows = np.random.default_rng(0).standard_normal((2, 60, 3))
     >>> rows[:, :, 1] += rows[:, :, 0]
     >>> found = bootstrap_edges(rows, SIG(), n_resamples=10, random_state=0)
-    >>> found.adjacency_frequencies[:, 0, 1].min() > 0.9
-    True
+    >>> found.adjacency_frequencies[:, 0, 1].tolist()
+    [1.0, 1.0]
     """
     check_count("n_resamples", n_resamples, 1)
     if estimator is None:
@@ -240,9 +240,15 @@ def _learn(tables, lengths, is_centred, options, estimator, seed) -> tuple[np.nd
         fitted.fit(tasks)
     if not hasattr(fitted, "graphs_"):
         raise InputError(f"{type(fitted).__name__} has no graphs_ after fit")
+    message = ""
+    for each in caught:
+        if issubclass(each.category, ConvergenceWarning):
+            message = str(each.message)
+        else:
+            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
     classes = np.array([cpdag(graph) for graph in np.asarray(fitted.graphs_, dtype=bool)])
     directed = classes * np.where(np.swapaxes(classes, 1, 2), 0.5, 1.0)
-    return directed, str(caught[-1].message) if caught else ""
+    return directed, message
 
 
 def _copy_of(estimator, seed: np.random.SeedSequence):

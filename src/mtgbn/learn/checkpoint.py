@@ -74,7 +74,9 @@ def read_checkpoint(
         if about["format"] != _FORMAT:
             raise ValueError(f"its format is {about['format']!r}")
         state = _decode(about["state"], arrays)
-        if not isinstance(state, State | Exploration) or state.adjacencies.dtype != bool:
+        graphs = getattr(state, "adjacencies", None)
+        is_state = isinstance(state, State | Exploration) and isinstance(graphs, np.ndarray)
+        if not is_state or graphs.dtype.kind != "b":
             raise ValueError("it holds no state of a fit")
         entropy, before = str(about["entropy"]), dict(about["belongs_to"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:

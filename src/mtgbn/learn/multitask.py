@@ -34,6 +34,18 @@ _DEFAULT_DELTA = 50.0
 # Above this even a mean over the draws of sigma_h is in doubt.
 _WORST_RHAT = 1.2
 
+# An adjacency's R-hat should not exceed this, in all but a few.
+_GOOD_RHAT, _MOST_GOOD = 1.05, 0.9
+
+# What only some fits have.
+_OPTIONAL = (
+    "edge_probabilities_",
+    "adjacency_probabilities_",
+    "edge_diagnostics_",
+    "relatedness_",
+    "membership_",
+)
+
 
 class MTGBN(Estimator):
     """One Gaussian Bayesian network per task, learned from all tasks together.
@@ -49,10 +61,10 @@ class MTGBN(Estimator):
         with the rest, or p + 49 under another structure prior than uniform.
     edge_prior : optional
         Density r, the prior probability of an edge, and similarity s: the smaller, the more alike the
-        tasks' graphs are taken to be. "shared": both are estimated from the graphs that the tasks have by
-        themselves; "density": r alone, for unrelated graphs; "sampled": both are sampled with the graphs;
-        r or (r, s): fixed; a matrix or data frame of probabilities of the pairs, alone or with s. Default:
-        "shared", or (1/(p - 1), 4) under another structure prior than uniform.
+        tasks' graphs are taken to be. "shared": both are estimated from the graphs that the tasks have
+        by themselves; "density": r alone, for unrelated graphs; "sampled": both are sampled with the
+        graphs; r or (r, s): fixed; a matrix or data frame of probabilities of the pairs, alone or with
+        s. Default: "shared", or (1/(p - 1), 4) under another structure prior than uniform.
     structure_prior : {"uniform", "restricted", "scale_free", "decomposable"}
         Of a graph given sigma_h; see docs/model.md, section 3. All but the first are for comparison: EM
         as in the paper, with nothing estimated but graphs. The last needs ``search="mmhc"`` and is slow,
@@ -204,6 +216,8 @@ class MTGBN(Estimator):
             tasks = Tasks.from_any(tasks, missing=self.missing)
         report = progress or em.silent
         self.check(tasks)
+        for name in _OPTIONAL:  # of an earlier fit
+            self.__dict__.pop(name, None)
         seeds = seed_sequence(self.random_state)
         ordered, *places = self._canonical(tasks)
         problem = self._pose(tasks, ordered, seeds)
@@ -327,6 +341,7 @@ class MTGBN(Estimator):
     def _fingerprint(self, tasks: Tasks) -> dict[str, str]:
         """What a checkpoint of this fit belongs to."""
         settings = self.get_params()
+        settings["edge_prior"] = _spelled_out(self.edge_prior)  # arrays abbreviate themselves
         for name in ("n_jobs", "random_state", "max_iter"):
             del settings[name]
         settings["mtgbn"] = mtgbn.__version__
@@ -433,7 +448,9 @@ class MTGBN(Estimator):
     def _worries(self) -> tuple[str, ...]:
         """What a user should know before trusting the result."""
         worries = list(unequal_scales(self._tasks))
-        if not self.converged_:
+        if not self.converged_ and not self.history_:
+            worries.append(f"the posterior was not explored to the end: {self.stop_reason_}")
+        elif not self.converged_:
             last = self.history_[-1]
             advice = ". Raise max_iter" if self.n_iter_ >= self.max_iter else ""
             worries.append(
@@ -442,11 +459,22 @@ class MTGBN(Estimator):
                 f"{last.gain:.3g} (Monte Carlo error {last.gain_error:.2g}){advice}"
             )
         found = self.diagnostics_
-        if found["rhat"] > _WORST_RHAT:
+        # A map estimate uses a few draws from each chain, wherever it is; nobody takes means of them.
+        is_map = self.structure_prior == "uniform" and self.estimator == "map"
+        if not is_map and not found["rhat"] <= _WORST_RHAT:
+            setting = "n_rounds" if self.estimator == "posterior" else "n_draws"
             worries.append(
                 f"R-hat of the draws of sigma_h reaches {found['rhat']:.2f}, above {_WORST_RHAT}: the "
-                "chains disagree. Raise n_draws"
+                f"chains disagree. Raise {setting}"
             )
+        if hasattr(self, "edge_diagnostics_"):
+            rhat = self.edge_diagnostics_.rhat
+            share = np.mean(rhat[~np.isnan(rhat)] <= _GOOD_RHAT) if np.isfinite(rhat).any() else 0.0
+            if share < _MOST_GOOD:
+                worries.append(
+                    f"only {share:.0%} of the adjacencies have an R-hat of at most {_GOOD_RHAT}: the "
+                    "chains disagree on the others. Raise n_rounds"
+                )
         if found["n_divergent"]:
             worries.append(
                 f"{found['n_divergent']} of {len(self.draws_.flat)} trajectories of sigma_h diverged; "
@@ -489,3 +517,11 @@ def _summary_of(draws: Draws) -> dict[str, float | int]:
 
 def _advance_posterior(n_rounds, problem, state, n_jobs, report):
     return explore.advance_posterior(problem, state, n_rounds, n_jobs, report)
+
+
+def _spelled_out(setting: Any) -> Any:
+    if isinstance(setting, tuple | list):
+        return [_spelled_out(each) for each in setting]
+    if hasattr(setting, "to_numpy"):
+        return [list(map(str, setting.columns)), setting.to_numpy().tolist()]
+    return setting.tolist() if isinstance(setting, np.ndarray) else setting

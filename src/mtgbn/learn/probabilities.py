@@ -35,6 +35,9 @@ def diagnose_edges(blocks: np.ndarray, rounds: int) -> EdgeDiagnostics:
     joined = blocks + np.swapaxes(blocks, -1, -2)
     n_chains, n_blocks = joined.shape[:2]
     half = n_blocks // 2
+    if half == 0:
+        unknown = np.full(joined.shape[2:], np.nan)
+        return EdgeDiagnostics(unknown, unknown.copy())
     parts = np.stack([joined[:, :half].sum(axis=1), joined[:, half : 2 * half].sum(axis=1)], axis=1)
     length = half * rounds
     means = parts.reshape(2 * n_chains, *parts.shape[2:]) / length

@@ -116,14 +116,16 @@ def describe_relatedness(
             try:
                 # It takes log likelihoods, of which weights are the inverse.
                 log_weights, pareto[t] = array_stats.psislw(-log_weights)
-            except ValueError:  # too few draws to have a tail
+            except (IndexError, ValueError):  # too few draws to have a tail
                 pareto[t] = np.inf
         left_out[t] = logsumexp(log_weights + values) - logsumexp(log_weights)
-    density = float(np.mean(edge_prior.density))
+    density = edge_prior.density
+    if np.ndim(density):
+        density = density[np.triu_indices(len(density), 1)]
     return Relatedness(
         float(delta),
         float(delta / (delta + np.median(ns))),
-        density,
+        float(np.mean(density)),
         float(edge_prior.similarity),
         float(1 / (1 + edge_prior.similarity)),
         membership,

@@ -72,7 +72,7 @@ class EdgePrior(NamedTuple):
 
     def matrix(self, p: int) -> np.ndarray:
         """Densities of all pairs, (p, p)."""
-        return np.ascontiguousarray(np.broadcast_to(np.asarray(self.density, dtype=float), (p, p)))
+        return np.array(np.broadcast_to(self.density, (p, p)), dtype=float, order="C")
 
 
 # What users may set: nothing, r, (r, s), a matrix of r, (matrix, s), or what is to be estimated.

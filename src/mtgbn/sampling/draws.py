@@ -92,7 +92,7 @@ class Draws:
                 matrix[columns, rows] = matrix[rows, columns]
             measures.append(matrix)
         rhat, ess_bulk, ess_tail = measures
-        n_divergent = int(self.statistics["diverging"].sum())
+        n_divergent = int(np.sum(self.statistics.get("diverging", 0)))
         problems = []
         if n_draws < 4:
             problems.append(

@@ -1,0 +1,205 @@
+"""Leaving a task out against closed forms, sentences, and a task that does not belong."""
+
+import re
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from mtgbn import MTGBN
+from mtgbn.learn.relatedness import Relatedness, describe_relatedness
+from mtgbn.model.edge_prior import EdgePrior
+from mtgbn.simulate import simulate_perturbed
+from mtgbn.simulate.perturbed import random_network
+
+
+def describe(advantages, membership=None, ns=None, prior=None, delta=20.0):
+    m = advantages.shape[-1]
+    return describe_relatedness(
+        delta,
+        EdgePrior(0.2, 3.0) if prior is None else prior,
+        np.ones(m) if membership is None else np.asarray(membership, dtype=float),
+        advantages,
+        np.ones(m) if ns is None else np.asarray(ns, dtype=float),
+        tuple(f"t{k}" for k in range(m)),
+    )
+
+
+# A task's datum y is N(theta, variance) if it belongs, N(0, 9) if not; theta is N(0, 1) given the other
+# tasks. So all that matters is known: what chains draw is theta given all tasks, y among them, and the
+# density of y given the others is N(0, 1 + variance).
+
+VALUES = np.array([0.0, 1.0, -2.0, 3.0])
+
+
+def chains(variance, n_rounds, belongs=True, seed=0):
+    rng = np.random.default_rng(seed)
+    shrunk = variance / (1 + variance)
+    mean, sd = (VALUES / (1 + variance), np.sqrt(shrunk)) if belongs else (0.0, 1.0)
+    theta = mean + sd * rng.standard_normal((2, n_rounds, len(VALUES)))
+    return norm.logpdf(VALUES, theta, np.sqrt(variance)) - norm.logpdf(VALUES, 0, 3)
+
+
+def closed_form(variance):
+    return norm.logpdf(VALUES, 0, np.sqrt(1 + variance)) - norm.logpdf(VALUES, 0, 3)
+
+
+@pytest.mark.parametrize("variance", [2.0, 4.0, 20.0])
+def test_leaving_a_task_out_is_the_density_given_the_others(variance):
+    found = describe(chains(variance, 20_000))
+    assert (found.pareto < 0.7).all()
+    np.testing.assert_allclose(found.leave_one_out, closed_form(variance), atol=0.05)
+    # The draws' own mean, in which every task has already had its say, is more flattering.
+    flattering = chains(variance, 20_000).mean(axis=(0, 1))
+    assert (found.leave_one_out[2:] < flattering[2:]).all()
+
+
+def test_the_draws_of_a_task_that_does_not_belong_are_without_it_already():
+    found = describe(chains(4.0, 20_000, belongs=False), membership=np.zeros(4))
+    np.testing.assert_allclose(found.leave_one_out, closed_form(4.0), atol=0.02)
+    np.testing.assert_array_equal(found.pareto, 0)
+
+
+def test_it_is_given_per_degree_of_freedom():
+    advantages = chains(4.0, 500)
+    one, ten = describe(advantages), describe(advantages, ns=np.array([1, 10, 100, 7]))
+    np.testing.assert_allclose(ten.leave_one_out * [1, 10, 100, 7], one.leave_one_out)
+
+
+def test_a_task_that_dominates_its_own_draws_is_a_rough_guess():
+    # Data much more exact than what the others say: weights without a variance.
+    assert (describe(chains(0.02, 5000)).pareto[1:] > 0.5).all()
+
+
+@pytest.mark.parametrize("n_rounds", [1, 4, 10])
+def test_too_few_draws_for_a_tail_are_said_to_be_so(n_rounds):
+    advantages = chains(4.0, n_rounds)
+    found = describe(advantages)
+    assert (found.pareto == np.inf).all()
+    harmonic = -np.log(np.exp(-advantages).mean(axis=(0, 1)))
+    np.testing.assert_allclose(found.leave_one_out, harmonic)
+
+
+def test_the_same_advantage_in_all_draws_is_what_it_is():
+    found = describe(np.full((2, 50, 3), 1.7))
+    np.testing.assert_allclose(found.leave_one_out, 1.7)
+    np.testing.assert_array_equal(found.pareto, 0)
+
+
+def test_the_numbers():
+    found = describe(chains(4.0, 50), ns=[20, 60, 60, 1000], delta=20.0)
+    assert found.delta == 20
+    assert found.share == 20 / 80
+    assert found.density == 0.2
+    assert found.similarity == 3
+    assert found.edge_correlation == 0.25
+    assert describe(chains(4.0, 50), prior=EdgePrior(0.2, np.inf)).edge_correlation == 0
+
+
+def test_the_density_is_the_mean_over_the_pairs():
+    density = np.full((4, 4), 0.1)
+    density[0, 1] = density[1, 0] = 0.4
+    np.fill_diagonal(density, 0.5)  # as a checked prior has it
+    found = describe(chains(4.0, 50), prior=EdgePrior(density, 2.0))
+    assert found.density == pytest.approx(0.15)
+
+
+# In words.
+
+
+def words(**changes):
+    values = {
+        "delta": 20.0,
+        "share": 0.25,
+        "density": 0.123,
+        "similarity": 3.0,
+        "edge_correlation": 0.25,
+        "membership": np.ones(3),
+        "leave_one_out": np.zeros(3),
+        "pareto": np.zeros(3),
+        "task_names": ("ann", "bob", "cy"),
+    }
+    return " ".join(Relatedness(**{**values, **changes}).in_words())
+
+
+def test_all_belong():
+    text = words()
+    assert "All tasks seem to belong together." in text
+    assert "not seem to belong" not in text
+    assert "20 rows" in text
+    assert "25%" in text
+    assert "12.3%" in text
+    assert "correlation 0.25" in text
+
+
+def test_outsiders_are_named():
+    text = words(membership=np.array([0.9, 0.04, 1.0]))
+    assert "1 task does not seem to belong to the others" in text
+    assert "bob (0.04)" in text
+    assert "ann" not in text
+    assert "All tasks" not in text
+    text = words(membership=np.array([0.1, 0.04, 1.0]))
+    assert "2 tasks do not seem to belong" in text
+    assert "ann (0.10), bob (0.04)." in text
+
+
+def test_a_single_task_belongs_to_nobody():
+    text = words(membership=np.ones(1), task_names=("ann",))
+    assert "belong" not in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "phrase"),
+    [
+        ({"share": 0.7}, "mostly alike in strength"),
+        ({"share": 0.3}, "partly alike in strength"),
+        ({"share": 0.05}, "hardly alike in strength"),
+        ({"edge_correlation": 0.7}, "closely related"),
+        ({"edge_correlation": 0.3}, "moderately related"),
+        ({"edge_correlation": 0.05}, "weakly related"),
+        ({"similarity": np.inf, "edge_correlation": 0.0}, "says? nothing about a task"),
+    ],
+)
+def test_degrees_have_words(changes, phrase):
+    assert re.search(phrase, words(**changes))
+
+
+# A task of another kind.
+
+
+@pytest.mark.filterwarnings("ignore::mtgbn.errors.ConvergenceWarning")
+@pytest.mark.parametrize("kind", ["map", "posterior"])
+def test_an_unrelated_task_is_found_out(kind):
+    network = random_network(10, 14, random_state=1)
+    simulation = simulate_perturbed(
+        network, n_tasks=8, n_rows=200, level=0.05, n_unrelated=1, random_state=1
+    )
+    learner = MTGBN(estimator=kind, n_draws=40, n_rounds=60, random_state=0).fit(simulation.tasks)
+    found = learner.relatedness_
+    assert learner.membership_[0] < 0.1
+    assert (learner.membership_[1:] > 0.9).all()
+    assert found.leave_one_out[0] < 0
+    assert (found.leave_one_out[1:] > 0).all()
+    sentence = found.in_words()[-1]
+    assert sentence.startswith("1 task does not seem to belong")
+    assert "task0" in sentence
+    assert "task1" not in sentence
+
+
+@pytest.mark.xfail(
+    reason="its parameters still have the others' sigma_h as their prior", strict=False
+)
+@pytest.mark.filterwarnings("ignore::mtgbn.errors.ConvergenceWarning")
+def test_the_parameters_of_an_unrelated_task_are_its_own():
+    network = random_network(10, 14, random_state=1)
+    simulation = simulate_perturbed(
+        network, n_tasks=8, n_rows=200, level=0.05, n_unrelated=1, random_state=1
+    )
+    learner = MTGBN(n_draws=40, random_state=0).fit(simulation.tasks)
+    assert learner.membership_[0] < 0.1
+    graph, covariance = learner.graphs_[0], simulation.tasks.scatters[0] / simulation.tasks.ns[0]
+    for node in np.flatnonzero(graph.any(axis=0)):
+        parents = np.flatnonzero(graph[:, node])
+        slopes = np.linalg.solve(covariance[np.ix_(parents, parents)], covariance[parents, node])
+        # A prior of three rows against two hundred of its own.
+        np.testing.assert_allclose(learner.coefficients_[0, parents, node], slopes, atol=0.1)
