@@ -186,9 +186,6 @@ def test_an_unrelated_task_is_found_out(kind):
     assert "task1" not in sentence
 
 
-@pytest.mark.xfail(
-    reason="its parameters still have the others' sigma_h as their prior", strict=False
-)
 @pytest.mark.filterwarnings("ignore::mtgbn.errors.ConvergenceWarning")
 def test_the_parameters_of_an_unrelated_task_are_its_own():
     network = random_network(10, 14, random_state=1)

@@ -7,8 +7,8 @@ import numpy as np
 
 from mtgbn.errors import InputError
 from mtgbn.learn import em
-from mtgbn.learn.estimator import Estimator, entropy_of
-from mtgbn.learn.parameters import Network, Parameters, posterior_network
+from mtgbn.learn.estimator import Estimator, entropy_of, network_alone
+from mtgbn.learn.parameters import Network, Parameters
 from mtgbn.model.arguments import seed_sequence
 from mtgbn.model.edge_prior import EdgePrior, EdgePriorSetting, arranged, edge_prior_of
 from mtgbn.search import Knowledge
@@ -59,7 +59,7 @@ class _Baseline(Estimator):
         choice = edge_prior_of(self.edge_prior, tasks.variables)
         seeds = seed_sequence(self.random_state)
         self.random_state_ = entropy_of(seeds)
-        learned, densities = em.learn_alone(
+        learned, densities = em.learnnetwork_alone(
             ordered,
             self._constraints(ordered),
             arranged(choice, np.argsort(variable_places)),
@@ -104,7 +104,7 @@ class SIG(_Baseline):
 
     def _network(self, t: int) -> Network:
         scatter, n = self._tasks.scatters[t], self._tasks.ns[t]
-        return _alone(self.graphs_[t], scatter, n)
+        return network_alone(self.graphs_[t], scatter, n)
 
 
 class AVG(_Baseline):
@@ -137,12 +137,7 @@ class AVG(_Baseline):
         return self
 
     def _network(self, t: int) -> Network:
-        return _alone(self.graphs_[t], *self._tasks.pooled_scatter())
+        return network_alone(self.graphs_[t], *self._tasks.pooled_scatter())
 
     def _parameters(self) -> list[Parameters]:
         return [self._network(0).parameters()] * len(self._tasks)
-
-
-def _alone(graph: np.ndarray, scatter: np.ndarray, n: float) -> Network:
-    delta = em.vague_nu0(len(graph)) - len(graph) + 1
-    return posterior_network(graph, scatter, n, em.vague_sigma_h(scatter, n)[None], delta)

@@ -9,14 +9,16 @@ import numpy as np
 from mtgbn.errors import InputError, NotFittedError
 from mtgbn.graphs import consensus_members, cpdag
 from mtgbn.learn.canonical import canonical_order
-from mtgbn.learn.parameters import Network, Parameters
+from mtgbn.learn.em import vague_sigma_h
+from mtgbn.learn.parameters import Network, Parameters, posterior_network
 from mtgbn.model.arguments import check_count, seed_sequence
 from mtgbn.model.edge_prior import EdgePrior
+from mtgbn.sampling.joint import ALONE_DELTA
 from mtgbn.search import Constraints, Knowledge, SearchSettings, find_candidates, restrict
 from mtgbn.tasks import Tasks
 from mtgbn.tasks.names import name_position
 
-__all__ = ["Estimator", "entropy_of", "entropy_text", "seeds_of"]
+__all__ = ["Estimator", "entropy_of", "entropy_text", "network_alone", "seeds_of"]
 
 
 class Estimator:
@@ -206,9 +208,15 @@ class Estimator:
         if self.knowledge is not None:
             self.agreement_, self.order_ = np.nan, None
             return
-        consensus = consensus_members(self.cpdags_, weights)
-        self.graphs_ = consensus.graphs
-        self.order_ = tuple(self.variables_[j] for j in consensus.order)
+        # In the canonical order, so that ties do not depend on the order of the columns.
+        _, order = canonical_order(self._tasks)
+        square = np.ix_(range(len(self.cpdags_)), order, order)
+        consensus = consensus_members(
+            self.cpdags_[square], None if weights is None else weights[square]
+        )
+        back = np.argsort(order)
+        self.graphs_ = consensus.graphs[:, back][:, :, back]
+        self.order_ = tuple(self.variables_[order[j]] for j in consensus.order)
         self.agreement_ = consensus.agreement
 
     def _store_parameters(self) -> None:
@@ -218,6 +226,11 @@ class Estimator:
 
     def _parameters(self) -> list[Parameters]:
         return [self._network(t).parameters() for t in range(len(self._tasks))]
+
+
+def network_alone(graph: np.ndarray, scatter: np.ndarray, n: float) -> Network:
+    """Parameters of a task on its own."""
+    return posterior_network(graph, scatter, n, vague_sigma_h(scatter, n)[None], ALONE_DELTA)
 
 
 def entropy_of(seeds: np.random.SeedSequence) -> int | list[int] | str:

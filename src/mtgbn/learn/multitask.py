@@ -13,7 +13,13 @@ import mtgbn
 from mtgbn.errors import ConvergenceWarning, InputError, NotFittedError
 from mtgbn.learn import em, explore
 from mtgbn.learn.checkpoint import fingerprint, read_checkpoint, write_checkpoint
-from mtgbn.learn.estimator import Estimator, entropy_of, entropy_text, seeds_of
+from mtgbn.learn.estimator import (
+    Estimator,
+    entropy_of,
+    entropy_text,
+    network_alone,
+    seeds_of,
+)
 from mtgbn.learn.parameters import Network, posterior_network
 from mtgbn.learn.probabilities import diagnose_edges, graph_of_probabilities
 from mtgbn.learn.relatedness import describe_relatedness
@@ -477,8 +483,8 @@ class MTGBN(Estimator):
                 )
         if found["n_divergent"]:
             worries.append(
-                f"{found['n_divergent']} of {len(self.draws_.flat)} trajectories of sigma_h diverged; "
-                "results that depend on it may be biased"
+                f"{found['n_divergent']} trajectories of sigma_h diverged; what depends on it may be "
+                "biased"
             )
         return tuple(worries)
 
@@ -487,13 +493,11 @@ class MTGBN(Estimator):
             raise NotFittedError(
                 "this result was saved without the draws of sigma_h, which predictions need; fit again"
             )
-        return posterior_network(
-            self.graphs_[t],
-            self._tasks.scatters[t],
-            self._tasks.ns[t],
-            self.draws_.flat,
-            self.nu0_ - len(self.variables_) + 1,
-        )
+        scatter, n = self._tasks.scatters[t], self._tasks.ns[t]
+        if hasattr(self, "membership_") and self.membership_[t] <= 0.5:
+            return network_alone(self.graphs_[t], scatter, n)
+        delta = self.nu0_ - len(self.variables_) + 1
+        return posterior_network(self.graphs_[t], scatter, n, self.draws_.flat, delta)
 
 
 def _summary_of(draws: Draws) -> dict[str, float | int]:

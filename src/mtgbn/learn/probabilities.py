@@ -51,6 +51,7 @@ def diagnose_edges(blocks: np.ndarray, rounds: int) -> EdgeDiagnostics:
         total = n_chains * n_blocks * rounds
         ess = np.minimum(total * share * (1 - share) / (rounds * block_variance), total)
         ess[~np.isfinite(ess)] = total
+        ess[np.isinf(rhat)] = n_chains
     for array in (rhat, ess):
         array[:, np.arange(array.shape[1]), np.arange(array.shape[1])] = np.nan
     return EdgeDiagnostics(rhat, ess)

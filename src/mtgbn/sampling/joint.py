@@ -289,10 +289,10 @@ def run_rounds(
                 rng,
                 rows,
                 graphs.adjacencies[t],
-                sigma_h,
+                sigma_h if graphs.members[t] else np.diag(model.alone.scales[t]),
                 scatters[t],
                 model.ns[t],
-                delta,
+                delta if graphs.members[t] else model.alone.delta,
                 factor,
             )
         total_scatters += scatters
