@@ -59,7 +59,7 @@ class _Baseline(Estimator):
         choice = edge_prior_of(self.edge_prior, tasks.variables)
         seeds = seed_sequence(self.random_state)
         self.random_state_ = entropy_of(seeds)
-        learned, densities = em.learnnetwork_alone(
+        learned, densities = em.learn_alone(
             ordered,
             self._constraints(ordered),
             arranged(choice, np.argsort(variable_places)),

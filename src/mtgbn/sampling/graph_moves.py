@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mtgbn.compiled import kernel
+from mtgbn.model.log_determinants import LARGEST_PRODUCT, SMALLEST_PRODUCT
 
 __all__ = ["Alone", "GraphStates", "log_likelihoods", "move_graphs"]
 
@@ -418,7 +419,7 @@ def family_score(matrices, degrees, constants, log_odds, node, parents, n_parent
         value += log_odds[parents[k], node]
     for half in range(2):
         matrix, factor = matrices[half], work[half]
-        determinant = 1.0
+        determinant, logarithm = 1.0, 0.0
         pivot = 0.0
         for i in range(n_parents + 1):
             row = parents[i] if i < n_parents else node
@@ -433,9 +434,12 @@ def family_score(matrices, degrees, constants, log_odds, node, parents, n_parent
                     pivot = entry
                     factor[i, i] = np.sqrt(entry)
                     if i < n_parents:
+                        if not SMALLEST_PRODUCT < determinant < LARGEST_PRODUCT:
+                            logarithm += log(determinant)
+                            determinant = 1.0
                         determinant *= entry
                 else:
                     factor[i, j] = entry / factor[j, j]
-        part = (degrees[half] + n_parents) / 2 * log(pivot) + log(determinant) / 2
+        part = (degrees[half] + n_parents) / 2 * log(pivot) + (logarithm + log(determinant)) / 2
         value += part if half == 1 else -part
     return value
