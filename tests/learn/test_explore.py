@@ -349,7 +349,7 @@ def test_a_record_of_several_steps_is_that_of_all_rounds():
     state = explore.start(problem, 1, silent)
     ends = []
     while not state.reason:
-        state = explore.advance_posterior(problem, state, 100, 1, silent)
+        state = explore.advance_posterior(problem, state, 1, silent, 100)
         ends.append(state.record.blocks[:, -1])
     record = state.record
     assert state.n_blocks == explore.N_BLOCKS == len(ends)

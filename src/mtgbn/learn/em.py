@@ -16,7 +16,7 @@ from joblib import Parallel, delayed, effective_n_jobs
 from mtgbn.model import StructurePrior
 from mtgbn.model.edge_prior import EdgePriorChoice, edge_counts
 from mtgbn.sampling import Draws, sample_sigma_h
-from mtgbn.sampling.joint import ALONE_DELTA
+from mtgbn.sampling.joint import ALONE_DELTA, alone_scales
 from mtgbn.search import (
     Constraints,
     SearchSettings,
@@ -56,7 +56,7 @@ _DENSITY_PASSES = 5
 _SMALLEST_GAIN = 1e-9
 
 # A gain below this many Monte Carlo standard errors is no gain.
-CERTAINTY = 2.0
+_CERTAINTY = 2.0
 
 # Largest Monte Carlo error, in units of the tolerance, by which a gain can be called none.
 _PRECISION = 2.0
@@ -147,7 +147,12 @@ def silent(what: str, done: int, total: int) -> None:
 
 def start(problem: Problem, n_jobs: int | None, report: Report) -> State:
     """Begin with the graphs that the tasks have by themselves (docs/decisions.md)."""
-    adjacencies, _ = learn_alone(
+    return State(graphs_alone(problem, n_jobs, report), (), problem.n_draws)
+
+
+def graphs_alone(problem: Problem, n_jobs: int | None, report: Report) -> np.ndarray:
+    """Graphs that the tasks of a problem have by themselves."""
+    graphs, _ = learn_alone(
         problem.tasks,
         problem.constraints,
         problem.edge_prior,
@@ -156,7 +161,7 @@ def start(problem: Problem, n_jobs: int | None, report: Report) -> State:
         n_jobs,
         report,
     )
-    return State(adjacencies, (), problem.n_draws)
+    return graphs
 
 
 def advance(problem: Problem, state: State, n_jobs: int | None, report: Report) -> State:
@@ -282,8 +287,8 @@ def vague_nu0(p: int) -> float:
 
 
 def vague_sigma_h(scatter: np.ndarray, n: float) -> np.ndarray:
-    """Diagonal prior matrix of a task that is learned alone: its variances, the prior's mean."""
-    return np.diag(np.diag(scatter) / n)
+    """Prior matrix of a task that is learned alone."""
+    return np.diag(alone_scales(scatter[None], np.array([n]))[0])
 
 
 def improve_task(
@@ -429,13 +434,13 @@ def _decide(problem: Problem, history: tuple[Iteration, ...]) -> tuple[int, str,
 
 def _is_idle(problem: Problem, iteration: Iteration) -> bool:
     """Whether nothing worth having was gained, by draws that could have told."""
-    enough = max(CERTAINTY * iteration.gain_error, problem.tolerance * len(problem.tasks))
+    enough = max(_CERTAINTY * iteration.gain_error, problem.tolerance * len(problem.tasks))
     return iteration.gain <= enough and _is_exact(problem, iteration)
 
 
 def _is_exact(problem: Problem, iteration: Iteration) -> bool:
     """Whether the gain is known well enough to decide, or as well as it will ever be."""
-    if iteration.gain > CERTAINTY * iteration.gain_error:
+    if iteration.gain > _CERTAINTY * iteration.gain_error:
         return True
     exhausted = iteration.n_draws >= _MOST_DRAWS * problem.n_draws
     return exhausted or iteration.gain_error <= _PRECISION * problem.tolerance * len(problem.tasks)

@@ -5,15 +5,14 @@ on top of them: for every task the graph with the highest mean log score over th
 everything else, found by search. The posterior estimate counts how often the chains have each edge.
 """
 
-from concurrent.futures import ThreadPoolExecutor
-from threading import Event
+from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
 from joblib import effective_n_jobs
 
 from mtgbn.learn import em
-from mtgbn.model.edge_prior import EdgePrior, estimate_edge_prior
+from mtgbn.model.edge_prior import EdgePrior, edge_counts, estimate_edge_prior
 from mtgbn.sampling.joint import (
     JointModel,
     JointState,
@@ -22,6 +21,7 @@ from mtgbn.sampling.joint import (
     joint_model,
     run_rounds,
 )
+from mtgbn.sampling.threads import stoppable_threads
 from mtgbn.tasks import Tasks
 
 __all__ = ["Exploration", "Record", "advance_map", "advance_posterior", "start"]
@@ -45,9 +45,6 @@ N_BLOCKS = 10
 
 # Draws of sigma_h that are kept, per chain: every second one is dropped when there are twice as many.
 _MOST_KEPT = 100
-
-# Rounds of a chain between two looks at whether it should stop.
-_PORTION = 5
 
 # Halfway through the warm-up, a chain whose log density is so much below another's is given up.
 _HOPELESS = 100.0
@@ -126,18 +123,10 @@ class Exploration(NamedTuple):
 
 def start(problem: em.Problem, n_jobs: int | None, report: em.Report) -> Exploration:
     """Begin one chain with the graphs that the tasks have by themselves, the other with that of all."""
-    alone, _ = em.learn_alone(
-        problem.tasks,
-        problem.constraints,
-        problem.edge_prior,
-        problem.search,
-        problem.seeds,
-        n_jobs,
-        report,
-    )
+    alone = em.graphs_alone(problem, n_jobs, report)
     edge_prior = problem.edge_prior.prior
     if problem.edge_prior.source in ("shared", "density"):
-        estimate = estimate_edge_prior(em.edge_counts(alone), len(alone))
+        estimate = estimate_edge_prior(edge_counts(alone), len(alone))
         is_shared = problem.edge_prior.source == "shared"
         edge_prior = estimate if is_shared else estimate._replace(similarity=np.inf)
     model = model_of(problem, edge_prior, 0)
@@ -259,7 +248,7 @@ def advance_map(
 
 
 def advance_posterior(
-    problem: em.Problem, state: Exploration, n_rounds: int, n_jobs: int | None, report: em.Report
+    problem: em.Problem, state: Exploration, n_jobs: int | None, report: em.Report, n_rounds: int
 ) -> Exploration:
     """One of the blocks of rounds, after a warm-up."""
     warmup = 0 if state.record is not None else max(round(_WARMUP_SHARE * n_rounds), _MAP_WARMUP)
@@ -278,48 +267,39 @@ def _go_on(
     model = model_of(problem, state.edge_prior, moves)
     seeds = _chain_seeds(problem, state.n_blocks + 1)
     total = N_CHAINS * (warmup + n_rounds)
-    stopped = Event()
     done = 0
+    counting = Lock()
 
     def run(position: JointState, seed, length: int, adapt: bool) -> tuple[Trace, JointState]:
-        nonlocal done
+        def progress(made: int) -> None:
+            nonlocal done
+            look_up()
+            with counting:
+                done += made
+                report("exploring", done, total)
+
         rng = np.random.default_rng(seed)
-        traces = []
-        for first in range(0, length, _PORTION):
-            # Compiled loops cannot be interrupted, so chains look up in between.
-            if stopped.is_set():
-                raise _StoppedError
-            portion = min(_PORTION, length - first)
-            trace, position = run_rounds(model, position, rng, portion, adapt=adapt)
-            traces.append(trace)
-            done += portion
-            report("exploring", done, total)
-        return _joined(traces), position
+        return run_rounds(model, position, rng, length, adapt=adapt, progress=progress)
 
     chains = state.chains
     workers = min(max(effective_n_jobs(n_jobs), 1), N_CHAINS)
-    with ThreadPoolExecutor(workers) as pool:
-        try:
-            if warmup:
-                race = -(-warmup // 2)
-                for length in (race, warmup - race):
-                    jobs = [
-                        (chain, seed.spawn(1)[0], length, True)
-                        for chain, seed in zip(chains, seeds, strict=True)
-                    ]
-                    traces, chains = zip(*pool.map(run, *zip(*jobs, strict=True)), strict=True)
-                    if length == race:
-                        chains = _abandon(chains, traces)
-            jobs = [
-                (chain, seed, n_rounds, False) for chain, seed in zip(chains, seeds, strict=True)
-            ]
-            traces, chains = zip(*pool.map(run, *zip(*jobs, strict=True)), strict=True)
-        except BaseException:
-            stopped.set()
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    with stoppable_threads(workers) as (pool, look_up):
+        if warmup:
+            race = -(-warmup // 2)
+            for length in (race, warmup - race):
+                first = [seed.spawn(1)[0] for seed in seeds]
+                traces, chains = _run_all(pool, run, chains, first, length, adapt=True)
+                if length == race:
+                    chains = _abandon(chains, traces)
+        traces, chains = _run_all(pool, run, chains, seeds, n_rounds, adapt=False)
     record = _extend(state.record, traces, keeps_blocks)
     return state._replace(chains=chains, record=record, n_blocks=state.n_blocks + 1)
+
+
+def _run_all(pool, run, chains, seeds, length: int, *, adapt: bool) -> tuple[tuple, tuple]:
+    """What all chains went through, and where they stand."""
+    n = len(chains)
+    return tuple(zip(*pool.map(run, chains, seeds, [length] * n, [adapt] * n), strict=True))
 
 
 def _abandon(chains: tuple[JointState, ...], traces: tuple[Trace, ...]) -> tuple[JointState, ...]:
@@ -329,30 +309,6 @@ def _abandon(chains: tuple[JointState, ...], traces: tuple[Trace, ...]) -> tuple
     return tuple(
         chains[best] if ends[best] - end > _HOPELESS else chain
         for chain, end in zip(chains, ends, strict=True)
-    )
-
-
-class _StoppedError(Exception):
-    """Ends a chain whose result nobody waits for any more."""
-
-
-def _joined(traces: list[Trace]) -> Trace:
-    """Portions of one chain as one."""
-    lengths = np.array([len(trace.delta) for trace in traces], dtype=float)
-    weights = lengths / lengths.sum()
-    columns = list(zip(*traces, strict=True))
-    log_odds, tallies, scatters, members = (
-        np.tensordot(weights, np.array(columns[k]), 1) for k in (7, 8, 10, 11)
-    )
-    return Trace(
-        *(np.concatenate(column) for column in columns[:7]),
-        log_odds,
-        tallies,
-        np.sum(columns[9], axis=0),
-        scatters,
-        members,
-        np.concatenate(columns[12]),
-        sum(columns[13]),
     )
 
 

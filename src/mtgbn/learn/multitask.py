@@ -266,7 +266,7 @@ class MTGBN(Estimator):
             return em.start, em.advance
         if self.estimator == "map":
             return explore.start, explore.advance_map
-        return explore.start, partial(_advance_posterior, self.n_rounds)
+        return explore.start, partial(explore.advance_posterior, n_rounds=self.n_rounds)
 
     def check(self, tasks: Tasks) -> None:
         """Raise what `fit` would, as far as it can be told without fitting."""
@@ -368,23 +368,11 @@ class MTGBN(Estimator):
         self._store(tasks, graphs, edge_prior_of(self._edge_prior(), tasks.variables).prior)
         self._agree()
         self.nu0_ = problem.nu0
-        self.random_state_ = entropy_of(problem.seeds)
-        self.draws_ = Draws(
-            draws.sigma_h[:, :, square[0], square[1]],
-            draws.statistics,
-            tasks.variables,
-            draws.sampler,
-        )
-        self.sigma_h_ = self.draws_.mean
-        self.history_ = state.history
         self.n_iter_ = len(state.history)
-        self.converged_ = state.converged
-        self.stop_reason_ = state.reason
+        sigma_h = draws.sigma_h[:, :, square[0], square[1]]
+        self.draws_ = Draws(sigma_h, draws.statistics, tasks.variables, draws.sampler)
         self.diagnostics_ = _summary_of(self.draws_)
-        self.warnings_ = self._worries()
-        self._store_parameters()
-        for warning in self.warnings_:
-            warnings.warn(warning, ConvergenceWarning, stacklevel=3)
+        self._conclude(problem, state)
 
     def _finish_exploring(self, tasks, places, problem: em.Problem, state) -> None:
         """As `_finish`, for what the chains gathered."""
@@ -428,28 +416,30 @@ class MTGBN(Estimator):
             tasks.names,
         )
         self.nu0_ = record.delta + tasks.n_variables - 1
-        self.random_state_ = entropy_of(problem.seeds)
-        places_kept = np.arange(record.psi.shape[1]) * record.stride
-        chains = range(len(record.psi))
+        self.n_iter_ = max(len(state.history), state.n_blocks)
+        kept = record.numbers[:, :, np.arange(record.psi.shape[1]) * record.stride]
         statistics = {
-            "acceptance_rate": np.array([record.numbers[5, c, places_kept] for c in chains]),
-            "delta": np.array([record.numbers[0, c, places_kept] for c in chains]),
-            "log_density": np.array([record.numbers[3, c, places_kept] for c in chains]),
-            "n_edges": np.array([record.numbers[4, c, places_kept] for c in chains]),
+            "acceptance_rate": kept[5],
+            "delta": kept[0],
+            "log_density": kept[3],
+            "n_edges": kept[4],
         }
-        self.draws_ = Draws(
-            record.psi[..., rows, columns] * record.delta, statistics, tasks.variables, "joint"
-        )
+        sigma_h = record.psi[..., rows, columns] * record.delta
+        self.draws_ = Draws(sigma_h, statistics, tasks.variables, "joint")
+        self.diagnostics_ = _summary_of(self.draws_) | {"n_divergent": record.diverging}
+        self._conclude(problem, state)
+
+    def _conclude(self, problem: em.Problem, state: em.State | explore.Exploration) -> None:
+        """What follows from the draws, and how the fit ended."""
+        self.random_state_ = entropy_of(problem.seeds)
         self.sigma_h_ = self.draws_.mean
         self.history_ = state.history
-        self.n_iter_ = max(len(state.history), state.n_blocks)
         self.converged_ = state.converged
         self.stop_reason_ = state.reason
-        self.diagnostics_ = _summary_of(self.draws_) | {"n_divergent": record.diverging}
         self.warnings_ = self._worries()
         self._store_parameters()
         for warning in self.warnings_:
-            warnings.warn(warning, ConvergenceWarning, stacklevel=3)
+            warnings.warn(warning, ConvergenceWarning, stacklevel=4)
 
     def _worries(self) -> tuple[str, ...]:
         """What a user should know before trusting the result."""
@@ -517,10 +507,6 @@ def _summary_of(draws: Draws) -> dict[str, float | int]:
         "acceptance": float(draws.statistics["acceptance_rate"].mean()),
         "n_divergent": int(np.sum(draws.statistics.get("diverging", 0))),
     }
-
-
-def _advance_posterior(n_rounds, problem, state, n_jobs, report):
-    return explore.advance_posterior(problem, state, n_rounds, n_jobs, report)
 
 
 def _spelled_out(setting: Any) -> Any:

@@ -12,6 +12,7 @@ from scipy.special import gammaln, logsumexp
 
 from mtgbn.compiled import kernel
 from mtgbn.graphs import topological_order
+from mtgbn.model.triangular import factorise, solve_backward, solve_forward
 
 __all__ = ["FamilyPosterior", "Network", "Parameters", "posterior_network"]
 
@@ -143,14 +144,14 @@ def _add_parameters(network, totals):
         for node in network.order:
             parents = np.flatnonzero(network.adjacency[:, node])
             q = parents.size
-            _factorise(matrix, parents, factor)
+            factorise(matrix, parents, q, factor)
             for a in range(q):
                 slopes[a] = matrix[parents[a], node]
-            _solve_forward(factor, slopes, q)
+            solve_forward(factor, slopes, q)
             scale = matrix[node, node]
             for a in range(q):
                 scale -= slopes[a] * slopes[a]
-            _solve_backward(factor, slopes, q)
+            solve_backward(factor, slopes, q)
             excess = network.degrees + q - 2.0
             variance = scale / excess if excess > 0.0 else np.inf
             for j in range(p):
@@ -167,8 +168,8 @@ def _add_parameters(network, totals):
             for a in range(q):
                 for b in range(q):
                     column[b] = covariance[parents[b], parents[a]]
-                _solve_forward(factor, column, q)
-                _solve_backward(factor, column, q)
+                solve_forward(factor, column, q)
+                solve_backward(factor, column, q)
                 spread += column[a]
             total = explained + variance * (1.0 + spread)
             covariance[node, node] = np.inf if np.isnan(total) else total
@@ -176,36 +177,6 @@ def _add_parameters(network, totals):
                 totals.coefficients[parents[a], node] += slopes[a]
             totals.residual_variances[node] += variance
         totals.covariance[:] += covariance
-
-
-@kernel(error_model="numpy")
-def _factorise(matrix, members, factor):
-    """Lower Cholesky factor of a principal submatrix."""
-    for i in range(members.size):
-        for j in range(i + 1):
-            value = matrix[members[i], members[j]]
-            for k in range(j):
-                value -= factor[i, k] * factor[j, k]
-            factor[i, j] = np.sqrt(value) if i == j else value / factor[j, j]
-
-
-@kernel(error_model="numpy")
-def _solve_forward(factor, vector, q):
-    for i in range(q):
-        value = vector[i]
-        for k in range(i):
-            value -= factor[i, k] * vector[k]
-        vector[i] = value / factor[i, i]
-
-
-@kernel(error_model="numpy")
-def _solve_backward(factor, vector, q):
-    for back in range(q):
-        i = q - 1 - back
-        value = vector[i]
-        for k in range(i + 1, q):
-            value -= factor[k, i] * vector[k]
-        vector[i] = value / factor[i, i]
 
 
 def _predict(family: FamilyPosterior, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from mtgbn.compiled import kernel
 from mtgbn.errors import InputError
+from mtgbn.model.triangular import factorise, solve_backward, solve_forward
 
 __all__ = ["Completed", "complete_rows", "draw_missing", "first_completion"]
 
@@ -126,12 +127,12 @@ def draw_precision(rng, adjacency, matrix, degrees, precision, factor):
                 members[q] = j
                 q += 1
         members[q] = node
-        if not _factorise(matrix, members, q + 1, factor):
+        if not factorise(matrix, members, q + 1, factor):
             return False
         omega = 2.0 * rng.standard_gamma((degrees + q) / 2.0) / factor[q, q] ** 2
         for a in range(q):
             direction[a] = factor[q, a] + rng.standard_normal() / np.sqrt(omega)
-        _solve_backward(factor, direction, q)
+        solve_backward(factor, direction, q)
         for a in range(q):
             direction[a] = -direction[a]
         direction[q] = 1.0
@@ -148,9 +149,9 @@ def draw_means(rng, completed, precision, means, factor):
     n_rows, p = rows.shape
     for j in range(p):
         means[j] = rng.standard_normal() / np.sqrt(n_rows)
-    if not _factorise(precision, np.arange(p), p, factor):
+    if not factorise(precision, np.arange(p), p, factor):
         return False
-    _solve_backward(factor, means, p)
+    solve_backward(factor, means, p)
     for j in range(p):
         total = 0.0
         observed = False
@@ -182,7 +183,7 @@ def draw_rows(rng, completed, precision, means, factor):
                 if is_missing[i, j]:
                     members[size] = j
                     size += 1
-            if not _factorise(precision, members, size, factor):
+            if not factorise(precision, members, size, factor):
                 return False
         for a in range(size):
             pull = 0.0
@@ -190,11 +191,11 @@ def draw_rows(rng, completed, precision, means, factor):
                 if not is_missing[i, j]:
                     pull += precision[members[a], j] * (rows[i, j] - means[j])
             values[a] = -pull
-        _solve_forward(factor, values, size)
+        solve_forward(factor, values, size)
         # with Omega_mm = L L', L'^-1 z has the covariance Omega_mm^-1
         for a in range(size):
             values[a] += rng.standard_normal()
-        _solve_backward(factor, values, size)
+        solve_backward(factor, values, size)
         for a in range(size):
             rows[i, members[a]] = means[members[a]] + values[a]
     return True
@@ -220,39 +221,3 @@ def _scatter_rows(rows, factor, means, outcome):
         for k in range(j + 1):
             outcome[j, k] *= factor
             outcome[k, j] = outcome[j, k]
-
-
-@kernel(error_model="numpy")
-def _factorise(matrix, members, size, factor):
-    """Lower Cholesky factor of a principal submatrix; False if that is not positive definite."""
-    for i in range(size):
-        for j in range(i + 1):
-            value = matrix[members[i], members[j]]
-            for k in range(j):
-                value -= factor[i, k] * factor[j, k]
-            if i == j:
-                if not value > 0.0:
-                    return False
-                factor[i, i] = np.sqrt(value)
-            else:
-                factor[i, j] = value / factor[j, j]
-    return True
-
-
-@kernel(error_model="numpy")
-def _solve_forward(factor, vector, size):
-    for i in range(size):
-        value = vector[i]
-        for k in range(i):
-            value -= factor[i, k] * vector[k]
-        vector[i] = value / factor[i, i]
-
-
-@kernel(error_model="numpy")
-def _solve_backward(factor, vector, size):
-    for back in range(size):
-        i = size - 1 - back
-        value = vector[i]
-        for k in range(i + 1, size):
-            value -= factor[k, i] * vector[k]
-        vector[i] = value / factor[i, i]

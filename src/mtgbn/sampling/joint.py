@@ -24,6 +24,7 @@ __all__ = [
     "JointModel",
     "JointState",
     "Trace",
+    "alone_scales",
     "begin_chain",
     "joint_model",
     "run_rounds",
@@ -171,7 +172,6 @@ def joint_model(
     scatters = np.ascontiguousarray(tasks.scatters)
     scales = np.einsum("tii->i", scatters) / tasks.ns.sum()
     incomplete = tuple((t, tasks.scatter_factor(t)) for t in sorted(tasks.incomplete))
-    own = np.einsum("tii->ti", scatters) / tasks.ns[:, None]
     return JointModel(
         scatters,
         tasks.ns,
@@ -181,9 +181,14 @@ def joint_model(
         constraints,
         n_moves,
         incomplete,
-        Alone(own, ALONE_DELTA),
+        Alone(alone_scales(scatters, tasks.ns), ALONE_DELTA),
         has_outsiders and len(tasks) > 1,
     )
+
+
+def alone_scales(scatters: np.ndarray, ns: np.ndarray) -> np.ndarray:
+    """Diagonals of the prior matrices of tasks on their own: their variances, which are its mean."""
+    return np.einsum("tii->ti", scatters) / ns[:, None]
 
 
 def begin_chain(
@@ -281,9 +286,8 @@ def run_rounds(
         prior = _renew_edge_prior(
             model.edge_prior, prior, counts, n_members, joined[~graphs.members], rng
         )
-        for t in range(m):
-            is_member = int(graphs.members[t])
-            log_odds[t] += prior.log_odds(counts - is_member * joined[t], n_members - is_member)
+        itself = graphs.members[:, None, None].astype(np.int64)
+        log_odds += prior.log_odds(counts - itself * joined, n_members - itself)
         for (t, factor), rows in zip(model.incomplete, completed, strict=True):
             scatters[t] = draw_missing(
                 rng,

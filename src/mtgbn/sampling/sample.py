@@ -1,8 +1,7 @@
 """One entry to both samplers of sigma_h: checks, starting points, chains in parallel."""
 
 import os
-from concurrent.futures import ThreadPoolExecutor
-from threading import Event
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
@@ -13,6 +12,7 @@ from mtgbn.model.arguments import check_count, check_positive_definite, seed_seq
 from mtgbn.sampling import gibbs, hmc
 from mtgbn.sampling.draws import Draws
 from mtgbn.sampling.labelled_graphs import stack_graphs
+from mtgbn.sampling.threads import stoppable_threads
 from mtgbn.tasks import Tasks
 
 __all__ = ["sample_sigma_h"]
@@ -103,16 +103,12 @@ def sample_sigma_h(
     dispersed = warm_start is None
     seeds = seed_sequence(random_state).spawn(n_chains)
 
-    stopped = Event()
+    def run(chain: int, look_up: Callable[[], None]):
+        def report(made: int) -> None:
+            look_up()
+            if progress is not None:
+                progress(made)
 
-    def report(made: int) -> None:
-        # Compiled loops cannot be interrupted, so chains look up between portions of draws.
-        if stopped.is_set():
-            raise _StoppedError
-        if progress is not None:
-            progress(made)
-
-    def run(chain: int):
         rng = np.random.default_rng(seeds[chain])
         start = starts[chain]
         if sampler == "gibbs":
@@ -124,13 +120,9 @@ def sample_sigma_h(
             )
         return hmc.run_chain(posterior, start, rng, n_draws, n_warmup, hmc_settings, report)
 
-    with ThreadPoolExecutor(min(n_jobs or os.cpu_count(), n_chains)) as pool:
-        try:
-            draws, infos, ends = zip(*pool.map(run, range(n_chains)), strict=True)
-        except BaseException:  # the first chain's error, or the user's Ctrl-C: stop the others
-            stopped.set()
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    with stoppable_threads(min(n_jobs or os.cpu_count(), n_chains)) as (pool, look_up):
+        chains = pool.map(run, range(n_chains), [look_up] * n_chains)
+        draws, infos, ends = zip(*chains, strict=True)
     shape = (n_chains, n_draws)
     statistics = {
         "acceptance_rate": np.ones(shape),
@@ -142,10 +134,6 @@ def sample_sigma_h(
         columns = zip(*infos, strict=True)
         statistics = dict(zip(statistics, map(np.array, columns), strict=True))
     return Draws(np.array(draws), statistics, tasks.variables, sampler, ends)
-
-
-class _StoppedError(Exception):
-    """Ends a chain whose result nobody waits for any more."""
 
 
 def _starts(tasks, nu0, initial, warm_start, sampler, n_chains) -> list:

@@ -1,0 +1,34 @@
+"""Chains side by side in threads, which end together when one fails or the user interrupts."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from threading import Event
+
+__all__ = ["stoppable_threads"]
+
+
+@contextmanager
+def stoppable_threads(n_threads: int) -> Iterator[tuple[ThreadPoolExecutor, Callable[[], None]]]:
+    """Threads, and a function that chains call between portions of their work.
+
+    Compiled loops cannot be interrupted. After an error in one chain, or the user's Ctrl-C, the function
+    ends the others.
+    """
+    stopped = Event()
+
+    def look_up() -> None:
+        if stopped.is_set():
+            raise _StoppedError
+
+    with ThreadPoolExecutor(n_threads) as pool:
+        try:
+            yield pool, look_up
+        except BaseException:
+            stopped.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+class _StoppedError(Exception):
+    """Ends a chain whose result nobody waits for any more."""
