@@ -16,7 +16,7 @@ from mtgbn.graphs import cpdag, is_dag, skeleton
 from mtgbn.learn import AVG, MTGBN, SIG, EdgePrior, Iteration, State
 from mtgbn.learn.canonical import _sums, canonical_order
 from mtgbn.learn.explore import Exploration
-from mtgbn.model.edge_prior import edge_counts, edge_prior_of, estimate_edge_prior
+from mtgbn.model.edge_prior import edge_counts, edge_prior_of, shared_edge_prior
 from mtgbn.search import (
     Knowledge,
     SearchSettings,
@@ -123,7 +123,7 @@ def test_learned_attributes(cls):
     if cls is MTGBN:
         # Estimated from the graphs that the tasks have by themselves.
         alone = make(SIG, edge_prior="shared").fit(tasks)
-        expected = estimate_edge_prior(edge_counts(alone.graphs_), 4)
+        expected = shared_edge_prior(edge_counts(alone.graphs_), 4)
     else:
         expected = edge_prior_of(None, estimator.variables_).prior
     assert estimator.edge_prior_ == expected

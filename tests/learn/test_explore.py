@@ -189,7 +189,7 @@ def test_what_is_said_of_the_edge_prior(kind):
     assert found("density").similarity == np.inf
     shared, sampled = found("shared"), found("sampled")
     assert found(None) == shared
-    assert found("density").density == shared.density
+    assert found("density").density > shared.density
     assert 0 < sampled.density < 1
     assert sampled != shared
     assert np.isfinite(sampled.similarity)
@@ -332,7 +332,7 @@ def test_q_and_its_gain_are_those_of_the_densities(seed):
         for t, graph in enumerate(adjacencies):
             scatter, n = problem.tasks.scatters[t], problem.tasks.ns[t]
             total += log_likelihoods(scatter, n, graph, draws, 14.0).mean()
-            total += ((odds[t] + odds[t].T) / 2)[graph].sum()
+            total += odds[t][graph].sum()
         return total
 
     (iteration,) = new.history

@@ -8,16 +8,15 @@ from scipy.stats import norm
 
 from mtgbn import MTGBN
 from mtgbn.learn.relatedness import Relatedness, describe_relatedness
-from mtgbn.model.edge_prior import EdgePrior
 from mtgbn.simulate import simulate_perturbed
 from mtgbn.simulate.perturbed import random_network
 
 
-def describe(advantages, membership=None, ns=None, prior=None, delta=20.0):
+def describe(advantages, membership=None, ns=None, graphs=None, delta=20.0):
     m = advantages.shape[-1]
     return describe_relatedness(
         delta,
-        EdgePrior(0.2, 3.0) if prior is None else prior,
+        np.zeros((m, 3, 3), dtype=bool) if graphs is None else graphs,
         np.ones(m) if membership is None else np.asarray(membership, dtype=float),
         advantages,
         np.ones(m) if ns is None else np.asarray(ns, dtype=float),
@@ -90,18 +89,26 @@ def test_the_numbers():
     found = describe(chains(4.0, 50), ns=[20, 60, 60, 1000], delta=20.0)
     assert found.delta == 20
     assert found.share == 20 / 80
-    assert found.density == 0.2
-    assert found.similarity == 3
-    assert found.edge_correlation == 0.25
-    assert describe(chains(4.0, 50), prior=EdgePrior(0.2, np.inf)).edge_correlation == 0
 
 
-def test_the_density_is_the_mean_over_the_pairs():
-    density = np.full((4, 4), 0.1)
-    density[0, 1] = density[1, 0] = 0.4
-    np.fill_diagonal(density, 0.5)  # as a checked prior has it
-    found = describe(chains(4.0, 50), prior=EdgePrior(density, 2.0))
-    assert found.density == pytest.approx(0.15)
+def test_density_and_similarity_are_those_of_the_graphs_that_belong():
+    pi = np.random.default_rng(0).beta(0.5 * 0.3, 0.5 * 0.7, 190)
+    rng = np.random.default_rng(1)
+    graphs = np.zeros((30, 20, 20), dtype=bool)
+    for graph in graphs:
+        graph[np.triu_indices(20, 1)] = rng.random(190) < pi
+    graphs[:5] = np.triu(
+        np.ones((20, 20), dtype=bool), 1
+    )  # outsiders, which would make them look denser
+    outside = np.repeat([0.1, 0.9], [5, 25])
+    found = describe(np.ones((2, 8, 30)), membership=outside, graphs=graphs)
+    assert found.density == pytest.approx(pi.mean(), abs=0.03)
+    assert found.similarity == pytest.approx(0.5, rel=0.4)
+    assert found.edge_correlation == 1 / (1 + found.similarity)
+    nobody = describe(np.ones((2, 8, 30)), membership=np.zeros(30), graphs=graphs)
+    assert nobody.similarity == np.inf
+    assert nobody.edge_correlation == 0
+    assert nobody.density == pytest.approx((5 + 25 * found.density) / 30, abs=0.01)
 
 
 # In words.
@@ -157,7 +164,7 @@ def test_a_single_task_belongs_to_nobody():
         ({"edge_correlation": 0.7}, "closely related"),
         ({"edge_correlation": 0.3}, "moderately related"),
         ({"edge_correlation": 0.05}, "weakly related"),
-        ({"similarity": np.inf, "edge_correlation": 0.0}, "says? nothing about a task"),
+        ({"similarity": np.inf, "edge_correlation": 0.0}, r"pairs are joined\. All"),
     ],
 )
 def test_degrees_have_words(changes, phrase):

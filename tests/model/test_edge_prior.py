@@ -19,6 +19,10 @@ from mtgbn.model.edge_prior import (
     edge_counts,
     edge_prior_of,
     estimate_edge_prior,
+    log_odds_of_directions,
+    log_probability_of_directions,
+    shared_edge_prior,
+    unshared_edge_prior,
 )
 
 PRIORS = [EdgePrior(0.3, 4.0), EdgePrior(0.05, 0.2), EdgePrior(0.7, 100.0), EdgePrior(0.2, np.inf)]
@@ -267,6 +271,62 @@ def test_estimates_stay_off_their_limits(m, level):
 def test_a_single_task_tells_nothing_of_similarity():
     counts = symmetric(np.arange(10) < 3, 5).astype(int)
     assert estimate_edge_prior(counts, 1) == ((3 + 1) / (10 + 2), np.inf)
+
+
+@pytest.mark.parametrize("m", [2, 5, 10, 40])
+@pytest.mark.parametrize("s", [0.1, 3.0, 100.0])
+def test_learning_together_is_more_cautious_than_the_estimate(m, s):
+    counts = simulated_counts(np.random.default_rng(m), 30, m, 0.2, s)
+    estimate, prior = estimate_edge_prior(counts, m), shared_edge_prior(counts, m)
+    assert prior.similarity == max(estimate.similarity, min(4.0, 0.4 * m))
+    assert prior.density < estimate.density
+    # What the estimate says of an edge that nobody else has, if s is no lower than it may be.
+    expected = expit(estimate._replace(similarity=prior.similarity).log_odds(0, m - 1))
+    assert prior.density == pytest.approx(expected)
+
+
+def test_tasks_that_share_nothing_have_the_density_of_all_graphs():
+    counts = symmetric(np.arange(10) % 4, 5)
+    assert unshared_edge_prior(counts, 3) == ((13 + 1) / (30 + 2), np.inf)
+    single = symmetric(np.arange(10) < 3, 5).astype(int)
+    assert shared_edge_prior(single, 1) == unshared_edge_prior(single, 1)
+
+
+# Directions.
+
+
+@pytest.mark.parametrize("agreement", [0.5, 4.0])
+@pytest.mark.parametrize("forward", [0, 1, 3])
+@pytest.mark.parametrize("backward", [0, 2])
+def test_directions_are_as_probable_as_a_share_integrated_out(agreement, forward, backward):
+    counts = np.array([[0, forward], [backward, 0]])
+    integral, _ = quad(
+        lambda share: (
+            share**forward * (1 - share) ** backward * beta.pdf(share, agreement, agreement)
+        ),
+        0,
+        1,
+    )
+    expected = np.log(integral) + (forward + backward) * np.log(2)
+    assert log_probability_of_directions(counts, agreement) == pytest.approx(expected, abs=1e-6)
+    # One more task with i -> j or with j -> i.
+    others = counts + counts.T
+    odds = log_odds_of_directions(counts, others, agreement)
+    for i, j in ((0, 1), (1, 0)):
+        more = counts.copy()
+        more[i, j] += 1
+        difference = log_probability_of_directions(more, agreement) - log_probability_of_directions(
+            counts, agreement
+        )
+        assert odds[i, j] == pytest.approx(difference)
+    # Over both directions the edge is as probable as before.
+    assert np.exp(odds[0, 1]) + np.exp(odds[1, 0]) == pytest.approx(2)
+
+
+def test_unrelated_directions_say_nothing():
+    counts = np.array([[0, 3], [1, 0]])
+    assert log_probability_of_directions(counts, np.inf) == 0
+    np.testing.assert_array_equal(log_odds_of_directions(counts, counts + counts.T, np.inf), 0)
 
 
 # What users may say.

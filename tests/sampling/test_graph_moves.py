@@ -7,8 +7,14 @@ import pytest
 
 from mtgbn.graphs import topological_order
 from mtgbn.model import log_marginal_likelihood
-from mtgbn.model.edge_prior import EdgePrior, edge_counts
-from mtgbn.sampling.graph_moves import Alone, GraphStates, log_likelihoods, move_graphs
+from mtgbn.model.edge_prior import EdgePrior, log_odds_of_directions, log_probability_of_directions
+from mtgbn.sampling.graph_moves import (
+    Alone,
+    EdgeTerms,
+    GraphStates,
+    log_likelihoods,
+    move_graphs,
+)
 
 ALONE_DELTA = 3.0
 
@@ -58,14 +64,21 @@ def ordered_dags(p, allowed, required, max_parents):
     return np.array(dags), np.log(list(weights.values()))
 
 
-def run(seed, states, data, prior, constraints, n_rounds, n_moves):
-    """Shares of the moves after which each edge was there, and the members' counts at the end."""
+def run(seed, states, data, prior, constraints, n_rounds, n_moves, *, agreement=np.inf, alone=None):
+    """Shares of the moves after which each edge was there, and the members' counts at the end.
+
+    ``alone`` is the edge prior of tasks on their own, with the others' density if left out.
+    """
     scatters, ns, sigma_h, delta = data
     m, p, _ = scatters.shape
     tallies = np.zeros((m, p, p))
     counts = np.zeros((p, p), dtype=np.int64)
     for graph, belongs in zip(states.adjacencies, states.members, strict=True):
-        counts += (graph | graph.T) & belongs
+        counts += graph & belongs
+    alone = prior._replace(similarity=np.inf) if alone is None else alone
+    terms = EdgeTerms(
+        prior.matrix(p), prior.similarity, agreement, np.array(alone.matrix_of_log_odds(p))
+    )
     rng = np.random.default_rng(seed)
     for _ in range(n_rounds):
         move_graphs(
@@ -77,8 +90,7 @@ def run(seed, states, data, prior, constraints, n_rounds, n_moves):
             sigma_h,
             delta,
             alone_of(scatters, ns),
-            prior.matrix(p),
-            prior.similarity,
+            terms,
             constraints,
             n_moves,
             tallies,
@@ -148,21 +160,24 @@ def test_a_task_on_its_own_does_not_see_the_others_nor_they_it():
     allowed, _, most = free(m, p)
     allowed[:3] = chain  # the first three keep their edges, which are required of all
     constraints = allowed, chain, most
-    prior = EdgePrior(0.3, 0.5)
+    prior, alone, agreement = EdgePrior(0.3, 0.5), EdgePrior(0.4, np.inf), 0.8
     data = scatters, ns, sigma_h, delta
     for members in ([True, True, True, True], [True, True, False, True], [True, True, True, False]):
         states = begin(np.array([chain] * m), members)
-        found, counts = run(0, states, data, prior, constraints, 20, 40_000)
+        found, counts = run(
+            0, states, data, prior, constraints, 20, 40_000, agreement=agreement, alone=alone
+        )
         np.testing.assert_array_equal(found[:3], np.array([chain] * 3))
-        np.testing.assert_array_equal(counts, edge_counts(states.adjacencies[np.array(members)]))
+        np.testing.assert_array_equal(counts, states.adjacencies[np.array(members)].sum(axis=0))
         limits = allowed[3:], chain, most
         if members[3]:
             others = np.sum(members) - 1
             odds = prior.log_odds(others * (chain | chain.T), others)
+            odds += log_odds_of_directions(others * chain, others * (chain | chain.T), agreement)
             expected, _ = exact(scatters[3], ns[3], sigma_h, delta, odds, limits)
         else:
             own = np.diag(np.diag(scatters[3]) / ns[3])
-            expected, _ = exact(scatters[3], ns[3], own, ALONE_DELTA, np.log(0.3 / 0.7), limits)
+            expected, _ = exact(scatters[3], ns[3], own, ALONE_DELTA, np.log(0.4 / 0.6), limits)
         np.testing.assert_allclose(found[3], expected, atol=0.012)
 
 
@@ -180,13 +195,37 @@ def test_without_data_skeletons_follow_the_edge_prior(outsiders):
     n_runs = 6000
     for seed in rng.integers(1 << 30, size=n_runs):
         _, now = run(seed, states, data, prior, free(m, p), 1, 8)
-        counts += np.bincount(now[np.triu_indices(p, 1)], minlength=3)
+        counts += np.bincount((now + now.T)[np.triu_indices(p, 1)], minlength=3)
         apart += states.adjacencies[~members].sum(axis=(1, 2)) / 3
     single = [prior.log_probability(np.array([[0, c], [c, 0]]), 2) for c in range(3)]
     expected = np.exp(single) * [1, 2, 1]
     np.testing.assert_allclose(counts / counts.sum(), expected, atol=0.02)
     assert expected.sum() == pytest.approx(1)
     np.testing.assert_allclose(apart / n_runs, 0.3, atol=0.02)
+
+
+@pytest.mark.parametrize("agreement", [0.3, 2.0])
+def test_shared_directions_against_all_pairs_of_graphs(agreement):
+    """Two tasks: every pair of DAGs, with the number of orders that they obey."""
+    p, m = 3, 2
+    data = problem(5, m, p, rows=6)
+    scatters, ns, sigma_h, delta = data
+    prior = EdgePrior(0.4, 0.8)
+    dags, log_orders = ordered_dags(p, *(each for each in (free(1, p)[0][0], *free(1, p)[1:])))
+    values = [
+        [log_marginal_likelihood(scatters[t], ns[t], dag, sigma_h, delta + p - 1) for dag in dags]
+        for t in range(m)
+    ]
+    total = np.add.outer(values[0] + log_orders, values[1] + log_orders)
+    for a, b in itertools.product(range(len(dags)), repeat=2):
+        directed = dags[a].astype(int) + dags[b]
+        total[a, b] += prior.log_probability(directed + directed.T, m)
+        total[a, b] += log_probability_of_directions(directed, agreement)
+    weights = np.exp(total - total.max())
+    weights /= weights.sum()
+    found, _ = run(0, empty(m, p), data, prior, free(m, p), 30_000, 20, agreement=agreement)
+    np.testing.assert_allclose(found[0], np.tensordot(weights.sum(axis=1), dags, 1), atol=0.012)
+    np.testing.assert_allclose(found[1], np.tensordot(weights.sum(axis=0), dags, 1), atol=0.012)
 
 
 def test_orders_obey_graphs_and_counts_are_right():
@@ -200,7 +239,7 @@ def test_orders_obey_graphs_and_counts_are_right():
         parents, children = np.nonzero(adjacency)
         assert (place[parents] < place[children]).all()
     joined = states.adjacencies | np.swapaxes(states.adjacencies, 1, 2)
-    np.testing.assert_array_equal(counts, joined[states.members].sum(axis=0))
+    np.testing.assert_array_equal(counts, states.adjacencies[states.members].sum(axis=0))
     assert joined[1].any()
     assert (tallies + tallies.transpose(0, 2, 1) <= 1 + 1e-12).all()
     np.testing.assert_array_equal(states.members, [True, False, True, True])

@@ -14,8 +14,8 @@ from arviz_stats.base import array_stats
 from scipy.special import betaln, comb
 from scipy.stats import invgamma, invwishart, kstest
 
-from mtgbn.model.edge_prior import EdgePrior, EdgePriorChoice
-from mtgbn.sampling.graph_moves import Alone
+from mtgbn.model.edge_prior import EdgePrior, EdgePriorChoice, log_probability_of_directions
+from mtgbn.sampling.graph_moves import Alone, GraphStates
 from mtgbn.sampling.joint import (
     TYPICAL_DELTA,
     _renew_members,
@@ -170,16 +170,29 @@ def test_membership_keeps_its_prior():
     assert_edges(n_edges, expected)
 
 
-def test_membership_given_the_graphs_against_all_memberships():
+@pytest.mark.parametrize("agreement", [np.inf, 0.7])
+@pytest.mark.parametrize("unrelated", [None, EdgePrior(0.35, np.inf)])
+def test_membership_given_the_graphs_against_all_memberships(unrelated, agreement):
     """Every set of members has the probability that the priors and the likelihoods say."""
     m, p = 3, 4
     rng = np.random.default_rng(0)
-    joined = np.array([np.triu(rng.random((p, p)) < 0.5, 1) for _ in range(m)])
-    joined |= np.swapaxes(joined, 1, 2)
-    joined[1] = joined[0]
+    adjacencies = np.array([np.triu(rng.random((p, p)) < 0.5, 1) for _ in range(m)])
+    adjacencies[1] = adjacencies[0]
+    adjacencies[2] = adjacencies[2].T
+    joined = adjacencies | np.swapaxes(adjacencies, 1, 2)
     advantages = np.array([0.3, -0.8, 1.2])
     prior = EdgePrior(0.15, 0.4)
-    unrelated = prior._replace(similarity=np.inf)
+    model = joint_model(
+        Tasks(np.array([np.eye(p)] * m), np.full(m, 2.0)),
+        None,
+        EdgePriorChoice(prior),
+        free(m, p),
+        0,
+        alone_prior=unrelated,
+        agreement=agreement,
+    )
+    if unrelated is None:
+        unrelated = prior._replace(similarity=np.inf)
     sets = list(itertools.product((False, True), repeat=m))
     logarithms = []
     for each in map(np.array, sets):
@@ -188,6 +201,7 @@ def test_membership_given_the_graphs_against_all_memberships():
             betaln(k + 1, m - k + 1)
             + prior.log_probability(joined[each].sum(axis=0), k)
             + unrelated.log_probability(joined[~each].sum(axis=0), m - k)
+            + log_probability_of_directions(adjacencies[each].sum(axis=0), agreement)
             + advantages[each].sum()
         )
     expected = np.exp(np.array(logarithms) - max(logarithms))
@@ -196,7 +210,7 @@ def test_membership_given_the_graphs_against_all_memberships():
     members = np.ones(m, dtype=bool)
     n = 6000
     for k in range(-50, n):
-        _renew_members(members, joined, advantages, prior, rng)
+        _renew_members(model, GraphStates(adjacencies, None, members), advantages, prior, rng)
         counts[tuple(members.tolist())] += k >= 0
     found = np.array([counts[each] for each in sets]) / n
     assert np.sort(expected)[-2] > 0.1  # several sets are probable

@@ -33,6 +33,13 @@ def demo(n_tasks: int, n_variables: int, n_rows: int, seed: int) -> None:
     run_demo(n_tasks, n_variables, n_rows, seed)
 
 
+# Options that the other methods have no use for.
+_OF_MTGBN = (
+    *("estimator", "rounds", "nu0", "shared_directions", "structure_prior"),
+    *("draws", "tol", "max_iter"),
+)
+
+
 class _NumberOrAuto(click.ParamType):
     """A number, or 'auto'."""
 
@@ -167,6 +174,12 @@ def describe(data: str, **reading) -> None:
     "mtgbn]",
 )
 @click.option(
+    "--shared-directions/--own-directions",
+    default=True,
+    show_default=True,
+    help="Whether an edge is likely to have the direction that it has in the other tasks.",
+)
+@click.option(
     "--structure-prior",
     type=click.Choice(["uniform", "restricted", "scale_free", "decomposable"]),
     default="uniform",
@@ -263,6 +276,7 @@ def fit(context: click.Context, data: str, out: str, method: str, **options) -> 
     of_mtgbn = {
         "estimator": options.pop("estimator"),
         "nu0": options.pop("nu0"),
+        "shared_directions": options.pop("shared_directions"),
         "structure_prior": options.pop("structure_prior"),
         "missing": reading["missing"],
         "n_draws": options.pop("draws"),
@@ -276,8 +290,7 @@ def fit(context: click.Context, data: str, out: str, method: str, **options) -> 
         pointless = ("rounds",) if of_mtgbn["estimator"] == "map" else of_em
         _refuse(context, pointless, f"--estimator {of_mtgbn['estimator']}")
     else:
-        pointless = ("estimator", "rounds", "nu0", "structure_prior", "draws", "tol", "max_iter")
-        _refuse(context, pointless, f"--method {method}")
+        _refuse(context, _OF_MTGBN, f"--method {method}")
     writing = {
         "graph_formats": options.pop("graphs"),
         "draws_format": options.pop("draws_format"),

@@ -78,6 +78,7 @@ class Problem(NamedTuple):
     tolerance: float
     max_iter: int
     seeds: np.random.SeedSequence
+    shares_directions: bool = True
 
 
 class Iteration(NamedTuple):

@@ -11,20 +11,35 @@ from typing import NamedTuple
 import numpy as np
 from joblib import effective_n_jobs
 
+from mtgbn.graphs import skeleton
 from mtgbn.learn import em
-from mtgbn.model.edge_prior import EdgePrior, edge_counts, estimate_edge_prior
+from mtgbn.learn.probabilities import graph_of_probabilities
+from mtgbn.model.edge_prior import (
+    EdgePrior,
+    edge_counts,
+    shared_edge_prior,
+    unshared_edge_prior,
+)
 from mtgbn.sampling.joint import (
     JointModel,
     JointState,
     Trace,
     begin_chain,
     joint_model,
+    likelihoods_alone,
     run_rounds,
 )
 from mtgbn.sampling.threads import stoppable_threads
 from mtgbn.tasks import Tasks
 
-__all__ = ["Exploration", "Record", "advance_map", "advance_posterior", "start"]
+__all__ = [
+    "Exploration",
+    "Record",
+    "advance_map",
+    "advance_posterior",
+    "posterior_graphs",
+    "start",
+]
 
 N_CHAINS = em.N_CHAINS
 
@@ -49,8 +64,18 @@ _MOST_KEPT = 100
 # Halfway through the warm-up, a chain whose log density is so much below another's is given up.
 _HOPELESS = 100.0
 
+# A chain begins with the graph of all tasks as one where that explains so much of what a task's own
+# graph does; a task of another kind would take long to get away from it.
+_EXPLAINS = 0.5
+
+# Added to the log odds of edges that are settled, so that only their directions are searched.
+_SETTLED = 1e4
+
 # delta at which chains begin.
 _FIRST_DELTA = 30.0
+
+# The Beta distribution of the share of tasks in which an edge goes one way, per task.
+_AGREEMENT_PER_TASK = 0.4
 
 # Moves per pair of variables in a round: few where a search follows, more where chains must mix. With
 # many variables most pairs are settled, and there are fewer.
@@ -108,11 +133,13 @@ class Record(NamedTuple):
 class Exploration(NamedTuple):
     """Where the exploration stands; all that is needed to go on.
 
-    ``edge_prior`` is the given one, or what was estimated from the tasks by themselves.
+    ``edge_prior`` is the given one, or what was estimated from the tasks by themselves; ``alone_prior``
+    that of a task that does not belong to the others.
     """
 
     adjacencies: np.ndarray
     edge_prior: EdgePrior
+    alone_prior: EdgePrior | None
     chains: tuple[JointState, ...]
     record: Record | None
     n_blocks: int = 0
@@ -124,12 +151,13 @@ class Exploration(NamedTuple):
 def start(problem: em.Problem, n_jobs: int | None, report: em.Report) -> Exploration:
     """Begin one chain with the graphs that the tasks have by themselves, the other with that of all."""
     alone = em.graphs_alone(problem, n_jobs, report)
-    edge_prior = problem.edge_prior.prior
+    edge_prior, alone_prior = problem.edge_prior.prior, None
     if problem.edge_prior.source in ("shared", "density"):
-        estimate = estimate_edge_prior(edge_counts(alone), len(alone))
+        counts = edge_counts(alone), len(alone)
+        alone_prior = unshared_edge_prior(*counts)
         is_shared = problem.edge_prior.source == "shared"
-        edge_prior = estimate if is_shared else estimate._replace(similarity=np.inf)
-    model = model_of(problem, edge_prior, 0)
+        edge_prior = shared_edge_prior(*counts) if is_shared else alone_prior
+    model = _model(problem, edge_prior, alone_prior, 0)
     p = problem.tasks.n_variables
     delta = _FIRST_DELTA if problem.nu0 is None else problem.nu0 - p + 1
     chains = tuple(
@@ -138,23 +166,34 @@ def start(problem: em.Problem, n_jobs: int | None, report: em.Report) -> Explora
             (alone, _as_one(problem, alone, n_jobs)), _chain_seeds(problem, 0), strict=True
         )
     )
-    return Exploration(alone, edge_prior, chains, None)
+    return Exploration(alone, edge_prior, alone_prior, chains, None)
 
 
 def _as_one(problem: em.Problem, alone: np.ndarray, n_jobs: int | None) -> np.ndarray:
-    """The graph of all tasks as one, for each; where tasks have candidates of their own, none."""
+    """The graph of all tasks as one, for each that it suits; the others keep their own.
+
+    Where tasks have candidates of their own, none has any edge.
+    """
     first = problem.constraints[0]
+    nothing = np.ascontiguousarray(np.broadcast_to(first.required, alone.shape))
     if any((each.allowed != first.allowed).any() for each in problem.constraints):
-        return np.ascontiguousarray(np.broadcast_to(first.required, alone.shape))
+        return nothing
     scatter, n = problem.tasks.pooled_scatter()
     pooled = Tasks([scatter], [n], problem.tasks.variables)
     (graph,), _ = em.learn_alone(
         pooled, (first,), problem.edge_prior, problem.search, problem.seeds, n_jobs, em.silent
     )
-    return np.ascontiguousarray(np.broadcast_to(graph, alone.shape))
+    same = np.ascontiguousarray(np.broadcast_to(graph, alone.shape))
+    own, common, least = (
+        likelihoods_alone(problem.tasks, graphs) for graphs in (alone, same, nothing)
+    )
+    suits = common - least >= _EXPLAINS * (own - least)
+    return np.where(suits[:, None, None], same, alone)
 
 
-def model_of(problem: em.Problem, edge_prior: EdgePrior, moves_per_pair: int) -> JointModel:
+def _model(
+    problem: em.Problem, edge_prior: EdgePrior, alone_prior: EdgePrior | None, moves_per_pair: int
+) -> JointModel:
     """What the chains work on."""
     p = problem.tasks.n_variables
     allowed = np.array([each.allowed for each in problem.constraints])
@@ -165,6 +204,8 @@ def model_of(problem: em.Problem, edge_prior: EdgePrior, moves_per_pair: int) ->
         problem.edge_prior._replace(prior=edge_prior),
         (allowed, np.ascontiguousarray(first.required), int(first.max_parents)),
         round(moves_per_pair * p * (p - 1) / 2 * min(1.0, _MANY_VARIABLES / p)),
+        alone_prior=alone_prior,
+        agreement=_AGREEMENT_PER_TASK * len(problem.tasks) if problem.shares_directions else np.inf,
     )
 
 
@@ -181,37 +222,10 @@ def advance_map(
     state = _go_on(problem, fresh, warmup, per_chain, False, n_jobs, report)
     record = state.record
     draws = _spaced(record.psi, problem.n_draws) * record.delta
-    draws = draws.reshape(-1, *draws.shape[2:])
-    p = problem.tasks.n_variables
-    nu0 = record.delta + p - 1
-    belongs = record.members > 0.5
-    # Symmetric up to the last bits of a mean.
-    by_chain = (record.log_odds + np.swapaxes(record.log_odds, -1, -2)) / 2
-    by_chain[:, ~belongs] = state.edge_prior._replace(similarity=np.inf).matrix_of_log_odds(p)
+    by_chain = _log_odds(problem, state)
     odds = by_chain.mean(axis=0)
-    _, seed = em.spawn(problem.seeds, state.n_blocks)
     search = em.few_restarts(problem.search) if number else problem.search
-    finds = em.in_parallel(
-        em.improve_task,
-        [
-            (
-                record.scatters[t],
-                problem.tasks.ns[t],
-                draws if belongs[t] else em.vague_sigma_h(record.scatters[t], problem.tasks.ns[t]),
-                nu0 if belongs[t] else em.vague_nu0(p),
-                "uniform",
-                odds[t],
-                problem.constraints[t],
-                search,
-                adjacency,
-                seed,
-            )
-            for t, adjacency in enumerate(state.adjacencies)
-        ],
-        n_jobs,
-        report,
-        "searching graphs",
-    )
+    finds = _search_all(problem._replace(search=search), state, draws, odds, n_jobs, report)
     adjacencies = np.array([find.adjacency for find in finds])
     changed = [t for t in range(len(finds)) if (adjacencies[t] != state.adjacencies[t]).any()]
     gains = np.zeros(len(draws))
@@ -259,12 +273,38 @@ def advance_posterior(
     return state
 
 
+def posterior_graphs(
+    problem: em.Problem, state: Exploration, n_jobs: int | None, report: em.Report
+) -> np.ndarray:
+    """DAGs of the adjacencies with probability above 1/2, with the best mean score over the draws.
+
+    Directions cannot be taken from their own probabilities, edge by edge: x - y - z with all directions
+    open would become x -> y <- z as often as not, which says something else.
+    """
+    graphs = np.array(
+        [
+            graph_of_probabilities(each, *limits)
+            for each, limits in zip(state.record.tallies, problem.constraints, strict=True)
+        ]
+    )
+    joined = np.array([skeleton(graph) for graph in graphs])
+    constraints = tuple(
+        limits._replace(allowed=limits.allowed & each)
+        for limits, each in zip(problem.constraints, joined, strict=True)
+    )
+    odds = _log_odds(problem, state).mean(axis=0) + _SETTLED * joined
+    draws = _spaced(state.record.psi, problem.n_draws) * state.record.delta
+    problem = problem._replace(constraints=constraints)
+    finds = _search_all(problem, state._replace(adjacencies=graphs), draws, odds, n_jobs, report)
+    return np.array([find.adjacency for find in finds])
+
+
 def _go_on(
     problem, state, warmup: int, n_rounds: int, keeps_blocks: bool, n_jobs, report
 ) -> Exploration:
     """Run all chains and add what they went through to the record."""
     moves = _POSTERIOR_MOVES if keeps_blocks else _MAP_MOVES
-    model = model_of(problem, state.edge_prior, moves)
+    model = _model(problem, state.edge_prior, state.alone_prior, moves)
     seeds = _chain_seeds(problem, state.n_blocks + 1)
     total = N_CHAINS * (warmup + n_rounds)
     done = 0
@@ -354,11 +394,51 @@ def _extend(record: Record | None, traces: tuple[Trace, ...], keeps_blocks: bool
     )
 
 
+def _log_odds(problem: em.Problem, state: Exploration) -> np.ndarray:
+    """Mean log odds of the edges of every task, by chain: (chains, m, p, p)."""
+    by_chain = state.record.log_odds.copy()
+    model = _model(problem, state.edge_prior, state.alone_prior, 0)
+    by_chain[:, ~_belong(state.record)] = model.log_odds_alone(state.edge_prior)
+    return by_chain
+
+
+def _belong(record: Record) -> np.ndarray:
+    """Tasks that are searched with the others' sigma_h, (m,)."""
+    return record.members > 0.5
+
+
+def _search_all(
+    problem: em.Problem, state: Exploration, draws, odds, n_jobs: int | None, report: em.Report
+) -> list[em.Find]:
+    """The graph with the best mean score over the draws, for every task."""
+    record, p = state.record, problem.tasks.n_variables
+    nu0 = record.delta + p - 1
+    _, seed = em.spawn(problem.seeds, state.n_blocks)
+    arguments = [
+        (
+            scatter,
+            n,
+            draws if belongs else em.vague_sigma_h(scatter, n),
+            nu0 if belongs else em.vague_nu0(p),
+            "uniform",
+            odds[t],
+            problem.constraints[t],
+            problem.search,
+            state.adjacencies[t],
+            seed,
+        )
+        for t, (scatter, n, belongs) in enumerate(
+            zip(record.scatters, problem.tasks.ns, _belong(record), strict=True)
+        )
+    ]
+    return em.in_parallel(em.improve_task, arguments, n_jobs, report, "searching graphs")
+
+
 def _spaced(psi: np.ndarray, n_draws: int) -> np.ndarray:
-    """About so many draws in all, evenly spaced in every chain."""
+    """About so many draws in all, (draws, p, p), evenly spaced in every chain."""
     per_chain = min(psi.shape[1], -(-n_draws // len(psi)))
     places = np.linspace(0, psi.shape[1] - 1, per_chain).round().astype(int)
-    return psi[:, places]
+    return psi[:, places].reshape(-1, *psi.shape[2:])
 
 
 def _chain_seeds(problem: em.Problem, number: int) -> list[np.random.SeedSequence]:

@@ -21,7 +21,7 @@ from mtgbn.learn.estimator import (
     seeds_of,
 )
 from mtgbn.learn.parameters import Network, posterior_network
-from mtgbn.learn.probabilities import diagnose_edges, graph_of_probabilities
+from mtgbn.learn.probabilities import diagnose_edges
 from mtgbn.learn.relatedness import describe_relatedness
 from mtgbn.model import StructurePrior
 from mtgbn.model.arguments import check_count, check_delta, seed_sequence
@@ -71,6 +71,9 @@ class MTGBN(Estimator):
         by themselves; "density": r alone, for unrelated graphs; "sampled": both are sampled with the
         graphs; r or (r, s): fixed; a matrix or data frame of probabilities of the pairs, alone or with
         s. Default: "shared", or (1/(p - 1), 4) under another structure prior than uniform.
+    shared_directions : bool
+        Whether an edge is likely to have the direction that it has in the other tasks. Under another
+        structure prior than uniform it never is.
     structure_prior : {"uniform", "restricted", "scale_free", "decomposable"}
         Of a graph given sigma_h; see docs/model.md, section 3. All but the first are for comparison: EM
         as in the paper, with nothing estimated but graphs. The last needs ``search="mmhc"`` and is slow,
@@ -160,6 +163,7 @@ class MTGBN(Estimator):
         estimator: Literal["map", "posterior"] = "map",
         nu0: float | Literal["auto"] | None = None,
         edge_prior: EdgePriorSetting = None,
+        shared_directions: bool = True,
         structure_prior: StructurePrior = "uniform",
         search: Literal["boss", "mmhc"] = "boss",
         n_restarts: int | None = None,
@@ -177,6 +181,7 @@ class MTGBN(Estimator):
         self.estimator = estimator
         self.nu0 = nu0
         self.edge_prior = edge_prior
+        self.shared_directions = shared_directions
         self.structure_prior = structure_prior
         self.search = search
         self.n_restarts = n_restarts
@@ -257,7 +262,7 @@ class MTGBN(Estimator):
             draws = em.draw_finally(problem, state, self.n_jobs, report)
             self._finish(tasks, places, problem, state, draws)
         else:
-            self._finish_exploring(tasks, places, problem, state)
+            self._finish_exploring(tasks, places, problem, state, report)
         return self
 
     def _steps(self) -> tuple[Callable, Callable]:
@@ -284,6 +289,10 @@ class MTGBN(Estimator):
         if self.estimator not in ("map", "posterior"):
             raise InputError(f"estimator must be 'map' or 'posterior'; got {self.estimator!r}")
         check_count("n_rounds", self.n_rounds, 20)
+        if not isinstance(self.shared_directions, bool | np.bool_):
+            raise InputError(
+                f"shared_directions must be True or False; got {self.shared_directions!r}"
+            )
         if tasks.incomplete and self.structure_prior != "uniform":
             raise InputError(
                 "missing values need structure_prior='uniform'; fill them in beforehand"
@@ -342,6 +351,7 @@ class MTGBN(Estimator):
             float(self.tol),
             self.max_iter,
             seeds,
+            bool(self.shared_directions),
         )
 
     def _fingerprint(self, tasks: Tasks) -> dict[str, str]:
@@ -374,17 +384,14 @@ class MTGBN(Estimator):
         self.diagnostics_ = _summary_of(self.draws_)
         self._conclude(problem, state)
 
-    def _finish_exploring(self, tasks, places, problem: em.Problem, state) -> None:
+    def _finish_exploring(self, tasks, places, problem: em.Problem, state, report) -> None:
         """As `_finish`, for what the chains gathered."""
         task_places, variable_places = places
         rows, columns = np.ix_(variable_places, variable_places)
         record = state.record
         adjacencies = state.adjacencies
         if self.estimator == "posterior":
-            adjacencies = [
-                graph_of_probabilities(each, limits.allowed, limits.required, limits.max_parents)
-                for each, limits in zip(record.tallies, problem.constraints, strict=True)
-            ]
+            adjacencies = explore.posterior_graphs(problem, state, self.n_jobs, report)
             arranged_blocks = record.blocks[:, :, task_places][..., rows, columns]
             rounds = record.n_rounds // state.n_blocks
             self.edge_diagnostics_ = diagnose_edges(arranged_blocks, rounds)
@@ -409,7 +416,7 @@ class MTGBN(Estimator):
         self._agree(getattr(self, "edge_probabilities_", None))
         self.relatedness_ = describe_relatedness(
             record.delta,
-            prior,
+            self.graphs_,
             self.membership_,
             record.advantages[..., task_places],
             tasks.ns,

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from mtgbn.model.edge_prior import EdgePrior
+from mtgbn.model.edge_prior import edge_counts, estimate_edge_prior, unshared_edge_prior
 
 __all__ = ["Relatedness", "describe_relatedness"]
 
@@ -29,11 +29,11 @@ class Relatedness(NamedTuple):
     share : float
         delta / (delta + n) for the median n: the others' say in a task's coefficients.
     density : float
-        r, mean over the pairs.
+        r, the share of pairs that are joined in the graphs of the tasks that belong.
     similarity : float
-        s.
+        s, by which these graphs are most probable.
     edge_correlation : float
-        1/(1 + s): correlation of an edge's presence in one task with that in another, beforehand.
+        1/(1 + s): correlation of an edge's presence in one task with that in another.
     membership : array (m,)
         Posterior probability that a task belongs to the others.
     leave_one_out : array (m,)
@@ -61,8 +61,7 @@ class Relatedness(NamedTuple):
             f"The tasks' connections are {degree} alike in strength: what the others say of one "
             f"counts as much as {self.delta:.3g} rows of the task's own data "
             f"({self.share:.0%} of the total).",
-            f"Of all pairs, {self.density:.1%} are expected to be joined before data are looked at. "
-            + self._about_edges(),
+            f"{self.density:.1%} of all pairs are joined." + self._about_edges(),
         ]
         outside = [
             f"{name} ({probability:.2f})"
@@ -81,21 +80,21 @@ class Relatedness(NamedTuple):
 
     def _about_edges(self) -> str:
         if not np.isfinite(self.similarity):
-            return "Whether other tasks have an edge is taken to say nothing about a task."
+            return ""
         degree = "weakly"
         if self.edge_correlation > _LARGE:
             degree = "closely"
         elif self.edge_correlation > _SMALL:
             degree = "moderately"
         return (
-            f"Which pairs are joined is {degree} related between tasks "
+            f" Which ones is {degree} related between tasks "
             f"(correlation {self.edge_correlation:.2f})."
         )
 
 
 def describe_relatedness(
     delta: float,
-    edge_prior: EdgePrior,
+    graphs: np.ndarray,
     membership: np.ndarray,
     advantages: np.ndarray,
     ns: np.ndarray,
@@ -119,15 +118,17 @@ def describe_relatedness(
             except (IndexError, ValueError):  # too few draws to have a tail
                 pareto[t] = np.inf
         left_out[t] = logsumexp(log_weights + values) - logsumexp(log_weights)
-    density = edge_prior.density
-    if np.ndim(density):
-        density = density[np.triu_indices(len(density), 1)]
+    together = graphs[membership > _DOUBTFUL]
+    if len(together) < 2:  # nobody shares anything with anybody
+        prior = unshared_edge_prior(edge_counts(graphs), len(graphs))
+    else:
+        prior = estimate_edge_prior(edge_counts(together), len(together))
     return Relatedness(
         float(delta),
         float(delta / (delta + np.median(ns))),
-        float(np.mean(density)),
-        float(edge_prior.similarity),
-        float(1 / (1 + edge_prior.similarity)),
+        prior.density,
+        prior.similarity,
+        1 / (1 + prior.similarity),
         membership,
         left_out / ns,
         pareto,

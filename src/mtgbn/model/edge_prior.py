@@ -1,14 +1,15 @@
 """The edge prior: how dense the graphs are and how alike (docs/model.md, section 11).
 
 The undirected edge jk is in a task with probability pi_jk, the same for all tasks, and
-pi_jk ~ Beta(s r_jk, s (1 - r_jk)), integrated out.
+pi_jk ~ Beta(s r_jk, s (1 - r_jk)), integrated out. Tasks that join the same pair are likely to do so in
+the same direction.
 """
 
 from typing import Literal, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import expit, log_expit
+from scipy.special import betaln, expit, log_expit
 
 from mtgbn.errors import InputError
 from mtgbn.graphs import skeleton
@@ -21,11 +22,18 @@ __all__ = [
     "edge_counts",
     "edge_prior_of",
     "estimate_edge_prior",
+    "log_odds_of_directions",
+    "log_probability_of_directions",
+    "shared_edge_prior",
+    "unshared_edge_prior",
 ]
 
 # Edges per variable that the default density expects, and the default similarity: docs/decisions.md.
 _EDGES_PER_VARIABLE = 0.5
 _SIMILARITY = 4.0
+
+# An estimated similarity is at least the default one; with few tasks, this much per task.
+_LEAST_SIMILARITY_PER_TASK = 0.4
 
 
 class EdgePrior(NamedTuple):
@@ -102,8 +110,7 @@ def estimate_edge_prior(counts: np.ndarray, n_tasks: int) -> EdgePrior:
     neither ends at its limit.
     """
     if n_tasks < 2:
-        n_pairs = len(counts) * (len(counts) - 1) / 2
-        return EdgePrior(float((counts.sum() / 2 + 1) / (n_pairs + 2)), np.inf)
+        return unshared_edge_prior(counts, n_tasks)
 
     def loss(x: np.ndarray) -> float:
         return -EdgePrior(expit(x[0]), np.exp(-x[1])).log_probability(counts, n_tasks) - np.sum(
@@ -112,6 +119,44 @@ def estimate_edge_prior(counts: np.ndarray, n_tasks: int) -> EdgePrior:
 
     best = minimize(loss, [-1.5, 0.0], method="Nelder-Mead", options={"xatol": 1e-6, "fatol": 1e-9})
     return EdgePrior(float(expit(best.x[0])), float(np.exp(-best.x[1])))
+
+
+def shared_edge_prior(counts: np.ndarray, n_tasks: int) -> EdgePrior:
+    """The edge prior for learning tasks together, when ``counts`` of them have each edge by themselves.
+
+    More cautious than the estimate on purpose (docs/decisions.md): edges that all other tasks have are
+    not taken for granted, and edges that no other task has must be worth more.
+    """
+    r, s = estimate_edge_prior(counts, n_tasks)
+    if n_tasks < 2:
+        return EdgePrior(r, s)
+    s = max(s, min(_SIMILARITY, _LEAST_SIMILARITY_PER_TASK * n_tasks))
+    return EdgePrior(r / (1 + (n_tasks - 1) / s), s)
+
+
+def unshared_edge_prior(counts: np.ndarray, n_tasks: int) -> EdgePrior:
+    """The density of all graphs as one, an edge and a gap added, for tasks that share no edges."""
+    n_pairs = n_tasks * len(counts) * (len(counts) - 1) / 2
+    return EdgePrior(float((counts.sum() / 2 + 1) / (n_pairs + 2)), np.inf)
+
+
+def log_odds_of_directions(there: np.ndarray, others: np.ndarray, agreement: float) -> np.ndarray:
+    """Added to the log odds of i -> j in one task, when of ``others`` that join i and j so many do so.
+
+    The share of tasks in which an edge goes one way is Beta(agreement, agreement) beforehand, integrated
+    out; infinity: directions are unrelated.
+    """
+    return np.log1p((there - others / 2) / (agreement + others / 2))
+
+
+def log_probability_of_directions(directed_counts: np.ndarray, agreement: float) -> float:
+    """Sum over the pairs, by which i -> j is in ``directed_counts[i, j]`` tasks; 0 if unrelated."""
+    if not np.isfinite(agreement):
+        return 0.0
+    pairs = np.triu_indices(len(directed_counts), 1)
+    forward, backward = directed_counts[pairs], directed_counts.T[pairs]
+    values = betaln(agreement + forward, agreement + backward) - betaln(agreement, agreement)
+    return float(np.sum(values + (forward + backward) * np.log(2)))
 
 
 def arranged(choice: EdgePriorChoice, order) -> EdgePriorChoice:

@@ -2,8 +2,8 @@
 
 The state of a task is an order of its variables together with a DAG that obeys it. All orders are
 equally probable beforehand and, given the order, edges are independent, so that the skeleton has exactly
-the edge prior's distribution, however many DAGs share it. Data enter by the families' scores at one
-sigma_h.
+the edge prior's distribution, however many DAGs share it, unless directions are shared, too. Data enter
+by the families' scores at one sigma_h.
 """
 
 from math import lgamma, log
@@ -14,7 +14,7 @@ import numpy as np
 from mtgbn.compiled import kernel
 from mtgbn.model.log_determinants import LARGEST_PRODUCT, SMALLEST_PRODUCT
 
-__all__ = ["Alone", "GraphStates", "log_likelihoods", "move_graphs"]
+__all__ = ["Alone", "EdgeTerms", "GraphStates", "log_likelihoods", "move_graphs"]
 
 # How often each kind of move is tried; what is left over goes to new places in the order. Renewing the
 # parents of two variables costs scores in proportion to p, so with many variables it is tried less.
@@ -45,6 +45,25 @@ class Alone(NamedTuple):
     delta: float
 
 
+class EdgeTerms(NamedTuple):
+    """The edge prior, as the moves need it.
+
+    Attributes
+    ----------
+    density : array (p, p)
+        r of every pair.
+    similarity, agreement : float
+        s, and the same for directions: infinity if those are unrelated.
+    alone : array (p, p)
+        Log odds of every edge in a task on its own.
+    """
+
+    density: np.ndarray
+    similarity: float
+    agreement: float
+    alone: np.ndarray
+
+
 @kernel(error_model="numpy")
 def move_graphs(
     rng,
@@ -55,15 +74,14 @@ def move_graphs(
     sigma_h,
     delta,
     alone,
-    density,
-    similarity,
+    edge_terms,
     constraints,
     n_moves,
     tallies,
 ):
     """Make ``n_moves`` moves in every task, one task after the other.
 
-    ``counts`` (p, p), kept up to date: the members that have each edge, in either direction.
+    ``counts`` (p, p), kept up to date: the members that have i -> j.
 
     ``tallies`` (m, p, p) gains, for every edge, the number of moves after which it was there.
     """
@@ -89,14 +107,19 @@ def move_graphs(
         )
         for i in range(p):
             for j in range(p):
-                r = density[i, j]
-                log_odds[i, j] = log(r) - log(1.0 - r)
+                if states.members[t] and adjacency[i, j]:
+                    counts[i, j] -= 1
+        for i in range(p):
+            for j in range(p):
+                log_odds[i, j] = edge_terms.alone[i, j]
                 if states.members[t]:
-                    if adjacency[i, j] or adjacency[j, i]:
-                        counts[i, j] -= 1
-                    others = counts[i, j]
-                    log_odds[i, j] = log(r + others / similarity) - log(
-                        1.0 - r + (n_members - 1 - others) / similarity
+                    r = edge_terms.density[i, j]
+                    there = counts[i, j]
+                    others = there + counts[j, i]
+                    log_odds[i, j] = (
+                        log(r + others / edge_terms.similarity)
+                        - log(1.0 - r + (n_members - 1 - others) / edge_terms.similarity)
+                        + log(1.0 + (there - others / 2) / (edge_terms.agreement + others / 2))
                     )
         for q in range(p):
             constants[q] = lgamma((degrees[0] + q) / 2) - lgamma((degrees[1] + q) / 2)
@@ -303,7 +326,7 @@ def move_graphs(
         if states.members[t]:
             for i in range(p):
                 for j in range(p):
-                    if adjacency[i, j] or adjacency[j, i]:
+                    if adjacency[i, j]:
                         counts[i, j] += 1
 
 

@@ -11,11 +11,22 @@ from typing import NamedTuple
 import numpy as np
 
 from mtgbn.graphs import topological_order
-from mtgbn.model.edge_prior import EdgePrior, EdgePriorChoice
+from mtgbn.model.edge_prior import (
+    EdgePrior,
+    EdgePriorChoice,
+    log_odds_of_directions,
+    log_probability_of_directions,
+)
 from mtgbn.model.posterior import HyperPrior, build_posterior
 from mtgbn.model.unstructured import unstructured_sigma_h
 from mtgbn.sampling import hmc
-from mtgbn.sampling.graph_moves import Alone, GraphStates, log_likelihoods, move_graphs
+from mtgbn.sampling.graph_moves import (
+    Alone,
+    EdgeTerms,
+    GraphStates,
+    log_likelihoods,
+    move_graphs,
+)
 from mtgbn.sampling.imputation import Completed, draw_missing, first_completion
 from mtgbn.tasks import Tasks
 
@@ -27,6 +38,7 @@ __all__ = [
     "alone_scales",
     "begin_chain",
     "joint_model",
+    "likelihoods_alone",
     "run_rounds",
 ]
 
@@ -73,6 +85,10 @@ class JointModel(NamedTuple):
         Prior of tasks that do not belong.
     has_outsiders : bool
         Whether a task may turn out not to belong to the others.
+    alone_prior : EdgePrior or None
+        Of the edges of tasks that do not belong. None: with the density of the others.
+    agreement : float
+        How independent the directions of shared edges are; infinity: not shared.
     """
 
     scatters: np.ndarray
@@ -85,6 +101,13 @@ class JointModel(NamedTuple):
     incomplete: tuple[tuple[int, float], ...]
     alone: Alone
     has_outsiders: bool
+    alone_prior: EdgePrior | None
+    agreement: float
+
+    def log_odds_alone(self, prior: EdgePrior) -> np.ndarray:
+        """Log odds of every edge in a task that does not belong, (p, p)."""
+        alone = self.alone_prior or prior._replace(similarity=np.inf)
+        return np.ascontiguousarray(alone.matrix_of_log_odds(len(self.scales)))
 
     def posterior(self, adjacencies, members, scatters, delta: float):
         """Posterior of sigma_h given the rest."""
@@ -167,6 +190,8 @@ def joint_model(
     constraints: tuple,
     n_moves: int,
     has_outsiders: bool = True,
+    alone_prior: EdgePrior | None = None,
+    agreement: float = np.inf,
 ) -> JointModel:
     """Put together what is given; the prior of Psi is centred at the pooled variances."""
     scatters = np.ascontiguousarray(tasks.scatters)
@@ -183,12 +208,25 @@ def joint_model(
         incomplete,
         Alone(alone_scales(scatters, tasks.ns), ALONE_DELTA),
         has_outsiders and len(tasks) > 1,
+        alone_prior,
+        float(agreement),
     )
 
 
 def alone_scales(scatters: np.ndarray, ns: np.ndarray) -> np.ndarray:
     """Diagonals of the prior matrices of tasks on their own: their variances, which are its mean."""
     return np.einsum("tii->ti", scatters) / ns[:, None]
+
+
+def likelihoods_alone(tasks: Tasks, adjacencies: np.ndarray) -> np.ndarray:
+    """Log marginal likelihood of every task on its own, up to a constant of the data, (m,)."""
+    m, p, _ = tasks.scatters.shape
+    alone = Alone(alone_scales(tasks.scatters, tasks.ns), ALONE_DELTA)
+    values = np.empty(m)
+    nobody, unused = np.zeros(m, dtype=bool), np.zeros((p, p))
+    scatters = np.ascontiguousarray(tasks.scatters)
+    log_likelihoods(adjacencies, nobody, scatters, tasks.ns, unused, 0.0, alone, values)
+    return values
 
 
 def begin_chain(
@@ -256,38 +294,43 @@ def run_rounds(
                 model, graphs, scatters, sigma_h, delta, nu0_step, rng
             )
             position = position._replace(centre=position.centre * (delta / before))
-        joined = graphs.adjacencies | np.swapaxes(graphs.adjacencies, 1, 2)
         alone, together = (
             _values(model, graphs, np.full(m, belongs), scatters, sigma_h, delta)
             for belongs in (False, True)
         )
         advantages[k] = together - alone
         if model.has_outsiders:
-            _renew_members(graphs.members, joined, advantages[k], prior, rng)
-        counts = joined[graphs.members].sum(axis=0)
+            _renew_members(model, graphs, advantages[k], prior, rng)
+        directed = graphs.adjacencies[graphs.members].sum(axis=0)
         if model.n_moves:
             move_graphs(
                 rng,
                 graphs,
-                counts,
+                directed,
                 scatters,
                 model.ns,
                 sigma_h,
                 delta,
                 model.alone,
-                prior.matrix(p),
-                prior.similarity,
+                EdgeTerms(
+                    prior.matrix(p),
+                    float(prior.similarity),
+                    model.agreement,
+                    model.log_odds_alone(prior),
+                ),
                 model.constraints,
                 model.n_moves,
                 tallies,
             )
-            joined = graphs.adjacencies | np.swapaxes(graphs.adjacencies, 1, 2)
+        joined = graphs.adjacencies | np.swapaxes(graphs.adjacencies, 1, 2)
+        counts = directed + directed.T
         n_members = int(graphs.members.sum())
-        prior = _renew_edge_prior(
-            model.edge_prior, prior, counts, n_members, joined[~graphs.members], rng
-        )
+        prior = _renew_edge_prior(model, prior, counts, n_members, joined[~graphs.members], rng)
         itself = graphs.members[:, None, None].astype(np.int64)
-        log_odds += prior.log_odds(counts - itself * joined, n_members - itself)
+        others = counts - itself * joined
+        there = directed - itself * graphs.adjacencies
+        log_odds += prior.log_odds(others, n_members - itself)
+        log_odds += log_odds_of_directions(there, others, model.agreement)
         for (t, factor), rows in zip(model.incomplete, completed, strict=True):
             scatters[t] = draw_missing(
                 rng,
@@ -307,8 +350,8 @@ def run_rounds(
         n_edges = graphs.adjacencies.sum()
         value = _values(model, graphs, graphs.members, scatters, sigma_h, delta).sum()
         value += prior.log_probability(counts, n_members)
-        apart = joined[~graphs.members].sum(axis=0)
-        value += prior._replace(similarity=np.inf).log_probability(apart, m - n_members)
+        value += log_probability_of_directions(directed, model.agreement)
+        value += _log_probability_alone(model, prior, joined[~graphs.members])
         numbers[:, k] = delta, density, prior.similarity, value, n_edges, acceptance
         if adapt:
             rounds += 1
@@ -384,22 +427,25 @@ def _renew_delta(model, graphs, scatters, sigma_h, delta, step, rng):
     return delta * psi, delta, accepted / _NU0_STEPS
 
 
-def _renew_members(members, joined, advantages, prior: EdgePrior, rng) -> None:
+def _renew_members(model, graphs: GraphStates, advantages, prior: EdgePrior, rng) -> None:
     """Draw for every task whether it belongs to the others, given its graph; in place.
 
     A task on its own has a vague prior of its own and shares no edges. The share of tasks that belong is
     uniform beforehand and integrated out.
     """
-    m, p, _ = joined.shape
+    adjacencies, _, members = graphs
+    m, p, _ = adjacencies.shape
     pairs = np.triu_indices(p, 1)
-    present = joined[:, *pairs]
-    alone = prior._replace(similarity=np.inf).matrix_of_log_odds(p)[pairs]
-    for t in range(m):
+    alone = model.log_odds_alone(prior)
+    for t, adjacency in enumerate(adjacencies):
         members[t] = False
         n_others = int(members.sum())
-        together = prior.log_odds(joined[members].sum(axis=0), n_others)[pairs]
-        change = advantages[t] + np.sum((together - alone)[present[t]])
-        change += np.sum(np.logaddexp(0, alone) - np.logaddexp(0, together))
+        there = adjacencies[members].sum(axis=0)
+        others = there + there.T
+        together = prior.log_odds(others, n_others)
+        directions = log_odds_of_directions(there, others, model.agreement)
+        change = advantages[t] + np.sum((together + directions - alone)[adjacency])
+        change += np.sum((np.logaddexp(0, alone) - np.logaddexp(0, together))[pairs])
         change += np.log(n_others + 1) - np.log(m - n_others)
         # P = 1 / (1 + exp(-change)), in logarithms
         members[t] = np.log(rng.random()) < -np.logaddexp(0, -change)
@@ -410,21 +456,26 @@ def _log_prior_of_delta(delta: float) -> float:
     return np.log(delta) - 2 * np.log(delta + TYPICAL_DELTA)
 
 
+def _log_probability_alone(model: JointModel, prior: EdgePrior, skeletons) -> float:
+    """Log prior of the skeletons of the tasks that do not belong."""
+    alone = model.alone_prior or prior._replace(similarity=np.inf)
+    return alone.log_probability(skeletons.sum(axis=0), len(skeletons))
+
+
 def _renew_edge_prior(
-    choice: EdgePriorChoice, prior: EdgePrior, counts, n_members: int, others, rng
+    model: JointModel, prior: EdgePrior, counts, n_members: int, others, rng
 ) -> EdgePrior:
     """Metropolis steps for the logits of r and of 1/(1 + s), both uniform beforehand.
 
     ``counts`` are those of the ``n_members`` members, ``others`` the skeletons of the tasks that do not
     belong.
     """
-    if choice.source != "sampled":
+    if model.edge_prior.source != "sampled":
         return prior
-    apart = others.sum(axis=0)
 
     def value_of(prior: EdgePrior) -> float:
         r, s = prior
-        alone = prior._replace(similarity=np.inf).log_probability(apart, len(others))
+        alone = _log_probability_alone(model, prior, others)
         beforehand = np.log(r) + np.log1p(-r) + np.log(s) - 2 * np.log1p(s)
         return prior.log_probability(counts, n_members) + alone + beforehand
 

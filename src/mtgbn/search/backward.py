@@ -20,7 +20,11 @@ _MOST_NEIGHBOURS = 5
 
 
 def delete_backward(scores: LocalScores, found: Found) -> Found:
-    """Delete edges, the best first, while that improves the score; no constraints are kept."""
+    """Delete edges, the best first, while that improves the score; no constraints are kept.
+
+    Gains are those of a class; where its members are not equally good, the sum of gains may differ from
+    the score of the member at the end.
+    """
     workspace = scores_workspace(scores, len(found.adjacency) - 1)
     known: dict[tuple[int, tuple[int, ...]], float] = {}
 

@@ -50,7 +50,7 @@ class LocalScores(NamedTuple):
         The part of the score that depends on the number of parents only.
     edge_bonus : array (p, p)
         Added for every edge: the log odds of the edge prior, and what the structure prior says of
-        single edges. Symmetric, so that Markov equivalent graphs stay equal.
+        single edges. Where it is symmetric, Markov equivalent graphs are equally good.
     end_deviations : array (p, n_draws)
         What an edge's bonus under a single draw has beyond the mean, half of it for each end.
     improvement : float
@@ -88,8 +88,8 @@ def gather_scores(
     sigma_h_draws : array (N, p, p) or (p, p)
     nu0 : float
     structure_prior : {"uniform", "restricted", "scale_free"}
-    log_edge_odds : float or symmetric array (p, p)
-        Log prior odds of each (undirected) edge.
+    log_edge_odds : float or array (p, p)
+        Log prior odds of every edge i -> j.
     checked : bool
         The scatter is that of a `Tasks` and the draws are a sampler's: leave out their checks.
     """
@@ -141,8 +141,6 @@ def _check_odds(log_edge_odds, p: int) -> np.ndarray:
             f"log_edge_odds must be below infinity; element ({i}, {j}) is {odds[i, j]}. To require an "
             "edge use Knowledge"
         )
-    if not np.array_equal(odds, odds.T):
-        raise InputError("log_edge_odds must be symmetric: it is a prior on undirected edges")
     return odds
 
 

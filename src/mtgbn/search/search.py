@@ -89,7 +89,9 @@ def search_graph(
         order = None if kept is None else topological_order(kept)
         found = boss(scores, constraints, initial=order, **restarts)
         if _is_free(constraints):
-            found = delete_backward(scores, found)
+            fewer = delete_backward(scores, found).adjacency
+            if (score := graph_score(scores, fewer)) > found.score:
+                found = Found(fewer, score)
         if settings.tabu:
             found = hill_climb(scores, constraints, initial=found.adjacency, tabu=settings.tabu)
     if kept is not None:
