@@ -337,7 +337,7 @@ def test_numbers_beyond_the_ordinary_survive(tmp_path):
 
 
 def test_what_is_no_part_of_a_state_is_not_written(tmp_path):
-    state = Exploration(np.zeros((1, 2, 2), dtype=bool), {"density": 1}, (), None)
+    state = Exploration(np.zeros((1, 2, 2), dtype=bool), {"density": 1}, None, (), None)
     with pytest.raises(TypeError, match="cannot hold dict"):
         write_checkpoint(tmp_path / "file", state, "", {})
     assert list(tmp_path.iterdir()) == []

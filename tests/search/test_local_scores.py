@@ -114,5 +114,20 @@ def test_bad_arguments():
     scatter, n, draws = random_problem(0, 3, 2)
     with pytest.raises(InputError, match="sum over families"):
         gather_scores(scatter, n, draws, 5.0, "decomposable")
-    with pytest.raises(InputError, match="symmetric"):
-        gather_scores(scatter, n, draws, 5.0, log_edge_odds=np.triu(np.ones((3, 3))))
+    with pytest.raises(InputError, match="must be a number or a"):
+        gather_scores(scatter, n, draws, 5.0, log_edge_odds=np.ones((2, 3)))
+
+
+def test_odds_belong_to_a_direction():
+    scatter, n, draws = random_problem(1, 3, 2)
+    odds = np.arange(9.0).reshape(3, 3)
+    for parents in ([], [0], [0, 2]):
+        values = [
+            local_score(scores, 1, np.array(parents, dtype=int), len(parents), work)
+            for scores in (
+                gather_scores(scatter, n, draws, 5.0),
+                gather_scores(scatter, n, draws, 5.0, log_edge_odds=odds),
+            )
+            for work in [scores_workspace(scores, 3)]
+        ]
+        assert values[1] - values[0] == pytest.approx(odds[parents, 1].sum())

@@ -97,9 +97,12 @@ def move_graphs(
     parents = np.empty((p, p), dtype=np.int64)
     n_parents = np.empty(p, dtype=np.int64)
     scores = np.empty(p)
-    trial = np.empty((2, p), dtype=np.int64)
+    trial = np.empty(p, dtype=np.int64)
     since = np.zeros((p, p), dtype=np.int64)
     mask = np.zeros((6, p), dtype=np.bool_)
+    known, known_at = np.empty((p, p)), np.full((p, p), -1)
+    versions = np.arange(p)
+    latest = p
     for t in range(m):
         adjacency, order = states.adjacencies[t], states.orders[t]
         degrees = _prior_matrices(
@@ -134,7 +137,11 @@ def move_graphs(
             scores[node] = family_score(
                 matrices, degrees, constants, log_odds, node, parents[node], n_parents[node], work
             )
+            versions[node] = latest
+            latest += 1
         since[:] = 0
+        target = (matrices, degrees, constants, log_odds, work)
+        families = (parents, n_parents, versions, known, known_at, trial)
         for move in range(n_moves):
             kind = rng.random()
             if kind < _TOGGLE:
@@ -150,23 +157,12 @@ def move_graphs(
                     continue
                 if not here and q >= most_parents:
                     continue
-                candidate = trial[0]
-                size = 0
-                for k in range(q):
-                    if parents[node, k] != a:
-                        candidate[size] = parents[node, k]
-                        size += 1
-                if not here:
-                    candidate[size] = a
-                    size += 1
-                score = family_score(
-                    matrices, degrees, constants, log_odds, node, candidate, size, work
-                )
+                score = _toggled(target, families, a, node, here)
                 if log(rng.random()) < score - scores[node]:
                     scores[node] = score
-                    n_parents[node] = size
-                    for k in range(size):
-                        parents[node, k] = candidate[k]
+                    versions[node] = latest
+                    latest += 1
+                    _toggle(families, a, node, here)
                     if here:
                         tallies[t, a, node] += move - since[a, node]
                     since[a, node] = move
@@ -190,7 +186,7 @@ def move_graphs(
                         skipped -= 1
                 if required[old, node] or not allowed[t, new, node]:
                     continue
-                candidate = trial[0]
+                candidate = trial
                 for other in range(q):
                     candidate[other] = parents[node, other]
                 candidate[k] = new
@@ -199,6 +195,8 @@ def move_graphs(
                 )
                 if log(rng.random()) < score - scores[node]:
                     scores[node] = score
+                    versions[node] = latest
+                    latest += 1
                     parents[node, k] = new
                     tallies[t, old, node] += move - since[old, node]
                     since[new, node] = move
@@ -215,28 +213,15 @@ def move_graphs(
                     continue
                 if _objects(adjacency, order, places[a], places[node]):
                     continue
-                size = 0
-                for k in range(q):
-                    if parents[node, k] != a:
-                        trial[0, size] = parents[node, k]
-                        size += 1
-                others = n_parents[a]
-                for k in range(others):
-                    trial[1, k] = parents[a, k]
-                trial[1, others] = node
-                score = family_score(
-                    matrices, degrees, constants, log_odds, node, trial[0], size, work
-                )
-                other_score = family_score(
-                    matrices, degrees, constants, log_odds, a, trial[1], others + 1, work
-                )
+                score = _toggled(target, families, a, node, True)
+                other_score = _toggled(target, families, node, a, False)
                 change = score + other_score - scores[node] - scores[a]
-                if log(rng.random()) < change + log(q / (others + 1.0)):
+                if log(rng.random()) < change + log(q / (n_parents[a] + 1.0)):
                     scores[node], scores[a] = score, other_score
-                    n_parents[node], n_parents[a] = size, others + 1
-                    for k in range(size):
-                        parents[node, k] = trial[0, k]
-                    parents[a, others] = node
+                    versions[node], versions[a] = latest, latest + 1
+                    latest += 2
+                    _toggle(families, a, node, True)
+                    _toggle(families, node, a, False)
                     places[a], places[node] = places[node], places[a]
                     order[places[a]], order[places[node]] = a, node
                     tallies[t, a, node] += move - since[a, node]
@@ -262,12 +247,11 @@ def move_graphs(
                 mask[1, node] = True
                 before = order[: places[a]]
                 limits = (allowed[t], required, most_parents)
-                target = (matrices, degrees, constants, log_odds, work)
                 forward, score = _sweep(
-                    rng, target, limits, node, before, mask[0], mask[0], False, trial[0]
+                    rng, target, limits, node, before, mask[0], mask[0], False, trial
                 )
                 more, other_score = _sweep(
-                    rng, target, limits, a, before, mask[1], mask[1], False, trial[0]
+                    rng, target, limits, a, before, mask[1], mask[1], False, trial
                 )
                 forward += more
                 chosen = 0
@@ -277,17 +261,15 @@ def move_graphs(
                 # The way back starts from the new parents, with the edge turned round again.
                 mask[4, a] = True
                 mask[5, node] = False
-                backward, _ = _sweep(
-                    rng, target, limits, a, before, mask[5], mask[3], True, trial[0]
-                )
-                more, _ = _sweep(
-                    rng, target, limits, node, before, mask[4], mask[2], True, trial[0]
-                )
+                backward, _ = _sweep(rng, target, limits, a, before, mask[5], mask[3], True, trial)
+                more, _ = _sweep(rng, target, limits, node, before, mask[4], mask[2], True, trial)
                 backward += more
                 change = score + other_score - scores[node] - scores[a]
                 change += backward - forward + log(q / float(chosen))
                 if log(rng.random()) < change:
                     scores[node], scores[a] = score, other_score
+                    versions[node], versions[a] = latest, latest + 1
+                    latest += 2
                     for which in range(2):
                         child = node if which == 0 else a
                         n_parents[child] = 0
@@ -328,6 +310,47 @@ def move_graphs(
                 for j in range(p):
                     if adjacency[i, j]:
                         counts[i, j] += 1
+
+
+@kernel(error_model="numpy")
+def _toggled(target, families, a, node, here):
+    """Score of a node's family with one parent more or less.
+
+    Most moves are refused, so the same families are asked for again and again: scores are kept until
+    the node's parents change.
+    """
+    matrices, degrees, constants, log_odds, work = target
+    parents, n_parents, versions, known, known_at, trial = families
+    if known_at[a, node] != versions[node]:
+        size = 0
+        for k in range(n_parents[node]):
+            if parents[node, k] != a:
+                trial[size] = parents[node, k]
+                size += 1
+        if not here:
+            trial[size] = a
+            size += 1
+        known[a, node] = family_score(
+            matrices, degrees, constants, log_odds, node, trial, size, work
+        )
+        known_at[a, node] = versions[node]
+    return known[a, node]
+
+
+@kernel
+def _toggle(families, a, node, here):
+    """Add a parent to a node's list, or take it out; the order of the others stays."""
+    parents, n_parents = families[0], families[1]
+    if here:
+        size = 0
+        for k in range(n_parents[node]):
+            if parents[node, k] != a:
+                parents[node, size] = parents[node, k]
+                size += 1
+        n_parents[node] = size
+    else:
+        parents[node, n_parents[node]] = a
+        n_parents[node] += 1
 
 
 @kernel
