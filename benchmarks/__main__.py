@@ -6,6 +6,7 @@ import platform
 from benchmarks import (
     adaptive,
     calibration,
+    cost,
     gradient,
     growth,
     joint_peers,
@@ -41,6 +42,7 @@ def main() -> None:
         ("Graphs of related tasks, against other programs", joint_peers),
         ("From alike to unrelated tasks", adaptive),
         ("Missing values", missing),
+        ("Cost of a fit, and how chains mix", cost),
         ("Calibration of the joint sampler", calibration),
     ):
         print(f"## {title}\n\n{module.main()}\n", flush=True)

@@ -437,10 +437,11 @@ def _renew_members(model, graphs: GraphStates, advantages, prior: EdgePrior, rng
     m, p, _ = adjacencies.shape
     pairs = np.triu_indices(p, 1)
     alone = model.log_odds_alone(prior)
+    there = adjacencies[members].sum(axis=0)
     for t, adjacency in enumerate(adjacencies):
+        there -= adjacency & members[t]
         members[t] = False
         n_others = int(members.sum())
-        there = adjacencies[members].sum(axis=0)
         others = there + there.T
         together = prior.log_odds(others, n_others)
         directions = log_odds_of_directions(there, others, model.agreement)
@@ -449,6 +450,7 @@ def _renew_members(model, graphs: GraphStates, advantages, prior: EdgePrior, rng
         change += np.log(n_others + 1) - np.log(m - n_others)
         # P = 1 / (1 + exp(-change)), in logarithms
         members[t] = np.log(rng.random()) < -np.logaddexp(0, -change)
+        there += adjacency & members[t]
 
 
 def _log_prior_of_delta(delta: float) -> float:

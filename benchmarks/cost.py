@@ -1,0 +1,67 @@
+"""CPU time of MTGBN: fixed numbers, everything estimated, edge probabilities; and how chains mix.
+
+Ten tasks with 15 or 46 variables and 250 rows; kernels are compiled beforehand. Posterior estimates of
+46 variables are left out.
+"""
+
+import argparse
+import time
+import warnings
+
+import numpy as np
+
+from benchmarks.adaptive import perturbed, thresholded
+from benchmarks.problems import table
+from mtgbn import MTGBN
+
+DESIGNS = {
+    "thr 60, p 15": lambda seed: thresholded(seed, 60, 250),
+    "dag, p 15": lambda seed: perturbed(seed, 250, p=15, edges=30),
+    "dag, p 46": lambda seed: perturbed(seed, 250, level=0.1),
+}
+
+
+def seconds(learner: MTGBN, tasks) -> tuple[float, MTGBN]:
+    start = time.process_time()
+    learner.fit(tasks)
+    return time.process_time() - start, learner
+
+
+def measure(design: str, seed: int, with_posterior: bool) -> list[float]:
+    """CPU seconds of three fits, and the shares of pairs and of joined pairs with R-hat below 1.05."""
+    tasks = DESIGNS[design](seed).tasks
+    p = tasks.n_variables
+    common = {"random_state": seed, "n_jobs": 1}
+    fixed, _ = seconds(MTGBN(nu0=p + 49, edge_prior=(1 / (p - 1), 4.0), **common), tasks)
+    estimated, _ = seconds(MTGBN(**common), tasks)
+    if not with_posterior:
+        return [fixed, estimated, np.nan, np.nan]
+    posterior, learner = seconds(MTGBN(estimator="posterior", **common), tasks)
+    pairs = np.triu_indices(p, 1)
+    rhat = learner.edge_diagnostics_.rhat[:, pairs[0], pairs[1]]
+    return [fixed, estimated, posterior, float(np.mean(rhat < 1.05))]
+
+
+def main(quick: bool = False, seeds: int = 3) -> str:
+    warnings.simplefilter("ignore")
+    rows = []
+    for design in DESIGNS:
+        with_posterior = "15" in design
+        measure(design, 0, False)  # compiles
+        values = np.mean(
+            [measure(design, seed, with_posterior) for seed in range(1 if quick else seeds)], axis=0
+        )
+        fixed, estimated, posterior, share = values
+        cells = [f"{fixed:.1f}", f"{estimated:.1f}", f"{estimated / fixed:.2f}"]
+        cells += [f"{posterior:.0f}", f"{share:.1%}"] if with_posterior else ["-", "-"]
+        rows.append([design, *cells])
+    header = ["", "fixed, s", "map, s", "ratio", "posterior, s", "R-hat below 1.05"]
+    return table(header, rows)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="one problem per design")
+    parser.add_argument("--seeds", type=int, default=3)
+    given = parser.parse_args()
+    print(main(given.quick, given.seeds))
