@@ -321,7 +321,7 @@ def test_q_and_its_gain_are_those_of_the_densities(seed):
     old = explore.start(problem, 1, silent)
     new = explore.advance_map(problem, old, 1, silent)
     record = new.record
-    assert (record.members > 0.5).all()
+    assert (record.membership > 0.5).all()
     # In the first iteration there are as many rounds as draws: all of them are used.
     draws = (record.psi * record.delta).reshape(-1, 4, 4)
     assert len(draws) == 20
@@ -377,3 +377,18 @@ def test_kept_draws_are_evenly_spaced():
     np.testing.assert_array_equal(fitted.draws_.statistics["delta"], record.numbers[0, :, ::4])
     # Early draws are still there: they were thinned, not replaced.
     np.testing.assert_array_equal(record.psi[:, :12], states[0].record.psi[:, ::4])
+
+
+def test_means_of_incomplete_tasks_are_learned_too():
+    """Values are missing where another variable is small: the mean of the others is too large."""
+    rng = np.random.default_rng(0)
+    arrays = []
+    for _ in range(3):
+        x = rng.standard_normal(150)
+        arrays.append(np.column_stack([x, x + 0.4 * rng.standard_normal(150)]))
+    complete = arrays[0].mean(axis=0)
+    arrays[0][arrays[0][:, 0] < 0, 1] = np.nan
+    assert np.nanmean(arrays[0], axis=0)[1] - complete[1] > 0.6
+    found = learner("map", missing="em").fit(arrays)
+    means = found.sample(0, 4000, random_state=0).mean(axis=0)
+    np.testing.assert_allclose(means, complete, atol=0.15)

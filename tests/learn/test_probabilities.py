@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 from arviz_stats.base import array_stats
+from naive import random_dag
 
 from mtgbn.graphs import is_dag, skeleton
 from mtgbn.learn.probabilities import diagnose_edges, graph_of_probabilities
@@ -194,3 +195,23 @@ def test_of_too_many_parents_the_least_probable_are_left_out():
     required[1, 4] = True
     graph = graph_of_probabilities(probabilities, allowed, required, 2)
     np.testing.assert_array_equal(np.flatnonzero(graph[:, 4]), [0, 1])
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_required_edges_are_never_lost(seed):
+    rng = np.random.default_rng(seed)
+    p = 7
+    required = random_dag(rng, p, 0.3)
+    allowed = ~np.eye(p, dtype=bool) & ~required.T
+    probabilities = rng.random((p, p)) * 0.5
+    graph = graph_of_probabilities(probabilities, allowed, required, p - 1)
+    assert is_dag(graph)
+    assert not (required & ~graph).any()
+
+
+def test_chains_that_disagree_are_worth_little():
+    blocks = np.zeros((2, 10, 1, 2, 2), dtype=np.int32)
+    blocks[0, :, 0, 0, 1], blocks[1, :, 0, 0, 1] = 6, 194  # of 200
+    found = diagnose_edges(blocks, 200)
+    assert found.rhat[0, 0, 1] > 3
+    assert found.ess[0, 0, 1] < 40

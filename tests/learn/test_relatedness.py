@@ -12,12 +12,18 @@ from mtgbn.simulate import simulate_perturbed
 from mtgbn.simulate.perturbed import random_network
 
 
+def belonging(shape, membership):
+    """So many of the rounds, the first ones of each chain."""
+    rounds = (np.arange(shape[1]) + 0.5) / shape[1]
+    return np.broadcast_to(rounds[None, :, None] < np.asarray(membership, dtype=float), shape)
+
+
 def describe(advantages, membership=None, ns=None, graphs=None, delta=20.0):
     m = advantages.shape[-1]
     return describe_relatedness(
         delta,
         np.zeros((m, 3, 3), dtype=bool) if graphs is None else graphs,
-        np.ones(m) if membership is None else np.asarray(membership, dtype=float),
+        belonging(advantages.shape, np.ones(m) if membership is None else membership),
         advantages,
         np.ones(m) if ns is None else np.asarray(ns, dtype=float),
         tuple(f"t{k}" for k in range(m)),
@@ -68,6 +74,16 @@ def test_it_is_given_per_degree_of_freedom():
 def test_a_task_that_dominates_its_own_draws_is_a_rough_guess():
     # Data much more exact than what the others say: weights without a variance.
     assert (describe(chains(0.02, 5000)).pareto[1:] > 0.5).all()
+
+
+@pytest.mark.parametrize("share", [0.4, 0.6])
+def test_a_task_that_belongs_in_some_rounds_only(share):
+    """Rounds with it and without it come from different distributions, and the majority is used."""
+    n = 40_000
+    advantages = chains(4.0, n, belongs=False)
+    advantages[:, : int(share * n)] = chains(4.0, int(share * n), seed=1)
+    found = describe(advantages, membership=np.full(4, share))
+    np.testing.assert_allclose(found.leave_one_out, closed_form(4.0), atol=0.05)
 
 
 @pytest.mark.parametrize("n_rounds", [1, 4, 10])

@@ -109,7 +109,8 @@ def some_knowledge(p):
 def exact(scatter, n, sigma_h, delta, odds, constraints):
     """Edge probabilities by enumeration; ``odds`` are log prior odds, one or (p, p)."""
     p = len(scatter)
-    odds = np.broadcast_to(odds, (p, p))
+    allowed = constraints[0][0]
+    odds = odds + np.log(2) * (allowed & ~allowed.T)
     dags, log_weights = ordered_dags(p, constraints[0][0], *constraints[1:])
     log_posterior = log_weights + [
         log_marginal_likelihood(scatter, n, dag, sigma_h, delta + p - 1) + odds[dag].sum()
@@ -202,6 +203,19 @@ def test_without_data_skeletons_follow_the_edge_prior(outsiders):
     np.testing.assert_allclose(counts / counts.sum(), expected, atol=0.02)
     assert expected.sum() == pytest.approx(1)
     np.testing.assert_allclose(apart / n_runs, 0.3, atol=0.02)
+
+
+@pytest.mark.parametrize("belongs", [True, False])
+def test_an_edge_of_known_direction_is_as_probable_as_any(belongs):
+    p = 2
+    data = np.eye(p)[None] * 1e-9, np.array([1e-9]), np.eye(p), 4.0
+    allowed, required, most = free(1, p)
+    allowed[0, 1, 0] = False
+    found, _ = run(
+        0, empty(1, p, [belongs]), data, EdgePrior(0.3, 1.0), (allowed, required, most), 1, 400_000
+    )
+    assert found[0, 0, 1] == pytest.approx(0.3, abs=0.01)
+    assert found[0, 1, 0] == 0
 
 
 @pytest.mark.parametrize("agreement", [0.3, 2.0])

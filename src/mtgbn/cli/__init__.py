@@ -150,7 +150,7 @@ def describe(data: str, **reading) -> None:
 )
 @click.option(
     "--rounds",
-    default=2000,
+    default=600,
     show_default=True,
     type=click.IntRange(1),
     help="Of sampling per chain, with --estimator posterior.",

@@ -78,8 +78,8 @@ _FIRST_DELTA = 30.0
 _AGREEMENT_PER_TASK = 0.4
 
 # Moves per pair of variables in a round: few where a search follows, more where chains must mix. With
-# many variables most pairs are settled, and there are fewer.
-_MAP_MOVES, _POSTERIOR_MOVES, _MANY_VARIABLES = 8, 24, 30
+# more variables than the second number most pairs are settled, and there are fewer.
+_MAP_MOVES, _POSTERIOR_MOVES = (8, 30), (60, 15)
 
 
 class Record(NamedTuple):
@@ -101,8 +101,10 @@ class Record(NamedTuple):
         Rounds of a block at whose end i -> j was there; empty unless probabilities are wanted.
     scatters : array (m, p, p)
         Mean over the rounds; those of the data unless values are missing.
-    members : array (m,)
-        Share of the rounds in which a task belonged to the others.
+    means : array (m, p)
+        Of the completed rows, over the rounds; 0 for tasks without missing values.
+    members : array (chains, rounds, m)
+        Whether a task belonged to the others.
     advantages : array (chains, rounds, m)
         Log likelihood of a task's data with the shared sigma_h minus that on its own.
     diverging : int
@@ -115,6 +117,7 @@ class Record(NamedTuple):
     tallies: np.ndarray
     blocks: np.ndarray
     scatters: np.ndarray
+    means: np.ndarray
     members: np.ndarray
     advantages: np.ndarray
     diverging: int
@@ -123,6 +126,11 @@ class Record(NamedTuple):
     def n_rounds(self) -> int:
         """Rounds per chain."""
         return self.numbers.shape[2]
+
+    @property
+    def membership(self) -> np.ndarray:
+        """Share of the rounds in which a task belonged to the others, (m,)."""
+        return self.members.mean(axis=(0, 1))
 
     @property
     def delta(self) -> float:
@@ -153,7 +161,8 @@ def start(problem: em.Problem, n_jobs: int | None, report: em.Report) -> Explora
     alone = em.graphs_alone(problem, n_jobs, report)
     edge_prior, alone_prior = problem.edge_prior.prior, None
     if problem.edge_prior.source in ("shared", "density"):
-        counts = edge_counts(alone), len(alone)
+        free = np.any([em.free_pairs(each) for each in problem.constraints], axis=0)
+        counts = edge_counts(alone), len(alone), free
         alone_prior = unshared_edge_prior(*counts)
         is_shared = problem.edge_prior.source == "shared"
         edge_prior = shared_edge_prior(*counts) if is_shared else alone_prior
@@ -192,10 +201,9 @@ def _as_one(problem: em.Problem, alone: np.ndarray, n_jobs: int | None) -> np.nd
 
 
 def _model(
-    problem: em.Problem, edge_prior: EdgePrior, alone_prior: EdgePrior | None, moves_per_pair: int
+    problem: em.Problem, edge_prior: EdgePrior, alone_prior: EdgePrior | None, n_moves: int
 ) -> JointModel:
     """What the chains work on."""
-    p = problem.tasks.n_variables
     allowed = np.array([each.allowed for each in problem.constraints])
     first = problem.constraints[0]
     return joint_model(
@@ -203,10 +211,18 @@ def _model(
         problem.nu0,
         problem.edge_prior._replace(prior=edge_prior),
         (allowed, np.ascontiguousarray(first.required), int(first.max_parents)),
-        round(moves_per_pair * p * (p - 1) / 2 * min(1.0, _MANY_VARIABLES / p)),
+        n_moves,
         alone_prior=alone_prior,
-        agreement=_AGREEMENT_PER_TASK * len(problem.tasks) if problem.shares_directions else np.inf,
+        agreement=_agreement(problem, edge_prior),
     )
+
+
+def _agreement(problem: em.Problem, edge_prior: EdgePrior) -> float:
+    """Infinity where tasks share no edges, or r and s are sampled: the sum over all graphs matters."""
+    is_sampled = problem.edge_prior.source == "sampled"
+    if not problem.shares_directions or is_sampled or not np.isfinite(edge_prior.similarity):
+        return np.inf
+    return _AGREEMENT_PER_TASK * len(problem.tasks)
 
 
 def advance_map(
@@ -303,8 +319,10 @@ def _go_on(
     problem, state, warmup: int, n_rounds: int, keeps_blocks: bool, n_jobs, report
 ) -> Exploration:
     """Run all chains and add what they went through to the record."""
-    moves = _POSTERIOR_MOVES if keeps_blocks else _MAP_MOVES
-    model = _model(problem, state.edge_prior, state.alone_prior, moves)
+    p = problem.tasks.n_variables
+    per_pair, many = _POSTERIOR_MOVES if keeps_blocks else _MAP_MOVES
+    n_moves = round(per_pair * p * (p - 1) / 2 * min(1.0, many / p))
+    model = _model(problem, state.edge_prior, state.alone_prior, n_moves)
     seeds = _chain_seeds(problem, state.n_blocks + 1)
     total = N_CHAINS * (warmup + n_rounds)
     done = 0
@@ -358,7 +376,8 @@ def _extend(record: Record | None, traces: tuple[Trace, ...], keeps_blocks: bool
     log_odds = np.array([trace.log_odds for trace in traces])
     tallies = np.mean([trace.tallies for trace in traces], axis=0)
     scatters = np.mean([trace.scatters for trace in traces], axis=0)
-    members = np.mean([trace.members for trace in traces], axis=0)
+    means = np.mean([trace.means for trace in traces], axis=0)
+    members = np.array([trace.members for trace in traces])
     advantages = np.array([trace.advantages for trace in traces])
     ends = np.array([trace.ends for trace in traces])[:, None] if keeps_blocks else None
     blocks = ends if keeps_blocks else np.empty((len(traces), 0, 0, 0, 0), dtype=np.int32)
@@ -371,7 +390,8 @@ def _extend(record: Record | None, traces: tuple[Trace, ...], keeps_blocks: bool
         log_odds = (1 - share) * record.log_odds + share * log_odds
         tallies = (1 - share) * record.tallies + share * tallies
         scatters = (1 - share) * record.scatters + share * scatters
-        members = (1 - share) * record.members + share * members
+        means = (1 - share) * record.means + share * means
+        members = np.concatenate([record.members, members], axis=1)
         advantages = np.concatenate([record.advantages, advantages], axis=1)
         numbers = np.concatenate([record.numbers, numbers], axis=2)
         if keeps_blocks:
@@ -388,6 +408,7 @@ def _extend(record: Record | None, traces: tuple[Trace, ...], keeps_blocks: bool
         tallies,
         blocks,
         scatters,
+        means,
         members,
         advantages,
         diverging,
@@ -398,13 +419,16 @@ def _log_odds(problem: em.Problem, state: Exploration) -> np.ndarray:
     """Mean log odds of the edges of every task, by chain: (chains, m, p, p)."""
     by_chain = state.record.log_odds.copy()
     model = _model(problem, state.edge_prior, state.alone_prior, 0)
-    by_chain[:, ~_belong(state.record)] = model.log_odds_alone(state.edge_prior)
+    prior = state.edge_prior
+    if problem.edge_prior.source == "sampled":
+        prior = prior._replace(density=float(state.record.numbers[1].mean()))
+    by_chain[:, ~_belong(state.record)] = model.log_odds_alone(prior)
     return by_chain
 
 
 def _belong(record: Record) -> np.ndarray:
     """Tasks that are searched with the others' sigma_h, (m,)."""
-    return record.members > 0.5
+    return record.membership > 0.5
 
 
 def _search_all(

@@ -172,7 +172,7 @@ class MTGBN(Estimator):
         knowledge: Knowledge | Mapping[str, Any] | None = None,
         missing: Literal["error", "em"] = "error",
         n_draws: int = 30,
-        n_rounds: int = 2000,
+        n_rounds: int = 600,
         tol: float = 0.05,
         max_iter: int = 50,
         n_jobs: int | None = None,
@@ -405,19 +405,18 @@ class MTGBN(Estimator):
         prior = choice.prior if choice.is_fixed else state.edge_prior
         if choice.source == "sampled":
             prior = EdgePrior(float(density.mean()), float(np.exp(np.log(similarity).mean())))
-        self.membership_ = record.members[task_places]
-        self._store(
-            tasks.with_scatters(record.scatters[task_places][:, rows, columns])
-            if tasks.incomplete
-            else tasks,
-            graphs,
-            prior,
-        )
+        self.membership_ = record.membership[task_places]
+        if tasks.incomplete:
+            tasks = tasks.with_scatters(
+                record.scatters[task_places][:, rows, columns],
+                record.means[task_places][:, variable_places],
+            )
+        self._store(tasks, graphs, prior)
         self._agree(getattr(self, "edge_probabilities_", None))
         self.relatedness_ = describe_relatedness(
             record.delta,
             self.graphs_,
-            self.membership_,
+            record.members[..., task_places],
             record.advantages[..., task_places],
             tasks.ns,
             tasks.names,

@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mtgbn.graphs import topological_order
+
 __all__ = ["EdgeDiagnostics", "diagnose_edges", "graph_of_probabilities"]
 
 _FORBIDDEN = -1e6
@@ -47,7 +49,8 @@ def diagnose_edges(blocks: np.ndarray, rounds: int) -> EdgeDiagnostics:
         rhat = np.sqrt((length - 1) / length + between / within)
         rhat[(within == 0) & (between == 0)] = 1.0
         share = joined.mean(axis=(0, 1)) / rounds
-        block_variance = np.mean((joined / rounds).var(axis=1, ddof=1), axis=0)
+        # About the mean of all chains, so that chains that disagree count for little.
+        block_variance = (joined / rounds).reshape(-1, *joined.shape[2:]).var(axis=0, ddof=1)
         total = n_chains * n_blocks * rounds
         ess = np.minimum(total * share * (1 - share) / (rounds * block_variance), total)
         ess[~np.isfinite(ess)] = total
@@ -78,7 +81,7 @@ def graph_of_probabilities(
     joined = (either > 0.5) | required | required.T
     weights = np.where(allowed, probabilities, _FORBIDDEN) * joined
     weights = np.where(required, -_FORBIDDEN, weights)
-    order = _best_order(weights)
+    order = _best_order(weights, required)
     place = np.argsort(order)
     adjacency = joined & (place[:, None] < place[None, :]) & allowed
     for node in np.flatnonzero(adjacency.sum(axis=0) > max_parents):
@@ -88,9 +91,12 @@ def graph_of_probabilities(
     return adjacency
 
 
-def _best_order(weights: np.ndarray) -> list[int]:
-    """An order that no move of a single variable improves."""
-    order = list(np.argsort(weights.sum(axis=0) - weights.sum(axis=1), kind="stable"))
+def _best_order(weights: np.ndarray, required: np.ndarray) -> list[int]:
+    """An order, obeyed by the required edges, that no move of a single variable improves."""
+    if required.any():
+        order = list(topological_order(required))
+    else:
+        order = list(np.argsort(weights.sum(axis=0) - weights.sum(axis=1), kind="stable"))
     improved = True
     while improved:
         improved = False
@@ -100,6 +106,8 @@ def _best_order(weights: np.ndarray) -> list[int]:
             # Gain of passing each of the others, from the first place to the last.
             gains = weights[rest, variable] - weights[variable, rest]
             values = np.concatenate([[0.0], np.cumsum(gains)])
+            values[: np.flatnonzero(required[rest, variable]).max(initial=-1) + 1] = -np.inf
+            values[np.flatnonzero(required[variable, rest]).min(initial=len(rest)) + 1 :] = -np.inf
             best = int(values.argmax())
             if values[best] > values[now] + 1e-12:
                 rest.insert(best, variable)

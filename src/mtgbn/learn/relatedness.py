@@ -95,22 +95,27 @@ class Relatedness(NamedTuple):
 def describe_relatedness(
     delta: float,
     graphs: np.ndarray,
-    membership: np.ndarray,
+    members: np.ndarray,
     advantages: np.ndarray,
     ns: np.ndarray,
     task_names: tuple[str, ...],
 ) -> Relatedness:
     """Gather the numbers; ``advantages`` (chains, rounds, m) are log likelihood ratios of the draws.
 
-    Leaving a task out reweights the draws by the inverse of its likelihood ratio; the weights are
-    smoothed (PSIS, Vehtari et al.). For a task that does not belong, the draws are without it already.
+    ``members`` (chains, rounds, m) says whether a task belonged to the others in a round. Rounds without
+    it are draws given the others already, and if they are the majority they are used. Otherwise those
+    with it are reweighted by the inverse of its likelihood ratio; the weights are smoothed (PSIS,
+    Vehtari et al.).
     """
     from arviz_stats.base import array_stats
 
-    ratios = advantages.reshape(-1, advantages.shape[-1]).T
-    left_out, pareto = np.empty(len(ratios)), np.zeros(len(ratios))
-    for t, values in enumerate(ratios):
-        log_weights = -values * (membership[t] > _DOUBTFUL)
+    membership = members.mean(axis=(0, 1))
+    n_tasks = advantages.shape[-1]
+    left_out, pareto = np.empty(n_tasks), np.zeros(n_tasks)
+    for t in range(n_tasks):
+        belongs = membership[t] > _DOUBTFUL
+        values = advantages[..., t][members[..., t] == belongs]
+        log_weights = -values * belongs
         if np.ptp(log_weights) > 0:
             try:
                 # It takes log likelihoods, of which weights are the inverse.

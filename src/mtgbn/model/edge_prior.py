@@ -51,14 +51,18 @@ class EdgePrior(NamedTuple):
         r, s = self
         return np.log(r + counts / s) - np.log1p((n_tasks - counts) / s - r)
 
-    def log_probability(self, counts: np.ndarray, n_tasks: int) -> float:
+    def log_probability(
+        self, counts: np.ndarray, n_tasks: int, free: np.ndarray | None = None
+    ) -> float:
         """Joint log prior of the skeletons of all tasks, of which ``counts`` have every edge.
+
+        ``free`` (p, p): pairs to count, all if left out; what is known beforehand tells nothing.
 
         Beta functions as products, divided by s throughout: exact for graphs that are almost identical
         (s -> 0) and for unrelated ones (s = inf).
         """
         r, s = self
-        pairs = np.triu_indices(len(counts), 1)
+        pairs = _pairs(counts, free)
         present = counts[pairs]
         steps = np.arange(n_tasks) / s
         if np.ndim(r):
@@ -103,41 +107,53 @@ class EdgePriorChoice(NamedTuple):
         return self.source == "fixed"
 
 
-def estimate_edge_prior(counts: np.ndarray, n_tasks: int) -> EdgePrior:
+def estimate_edge_prior(
+    counts: np.ndarray, n_tasks: int, free: np.ndarray | None = None
+) -> EdgePrior:
     """R and s by which ``counts`` of the tasks are most probable to have each edge.
 
     r and 1/(1 + s) are uniform beforehand, and it is their logits whose density is maximised, so that
-    neither ends at its limit.
+    neither ends at its limit. Of pairs that are not ``free`` (p, p) something is known beforehand.
     """
     if n_tasks < 2:
-        return unshared_edge_prior(counts, n_tasks)
+        return unshared_edge_prior(counts, n_tasks, free)
 
     def loss(x: np.ndarray) -> float:
-        return -EdgePrior(expit(x[0]), np.exp(-x[1])).log_probability(counts, n_tasks) - np.sum(
-            log_expit(x) + log_expit(-x)
-        )
+        return -EdgePrior(expit(x[0]), np.exp(-x[1])).log_probability(
+            counts, n_tasks, free
+        ) - np.sum(log_expit(x) + log_expit(-x))
 
     best = minimize(loss, [-1.5, 0.0], method="Nelder-Mead", options={"xatol": 1e-6, "fatol": 1e-9})
     return EdgePrior(float(expit(best.x[0])), float(np.exp(-best.x[1])))
 
 
-def shared_edge_prior(counts: np.ndarray, n_tasks: int) -> EdgePrior:
+def shared_edge_prior(
+    counts: np.ndarray, n_tasks: int, free: np.ndarray | None = None
+) -> EdgePrior:
     """The edge prior for learning tasks together, when ``counts`` of them have each edge by themselves.
 
     More cautious than the estimate on purpose (docs/decisions.md): edges that all other tasks have are
     not taken for granted, and edges that no other task has must be worth more.
     """
-    r, s = estimate_edge_prior(counts, n_tasks)
+    r, s = estimate_edge_prior(counts, n_tasks, free)
     if n_tasks < 2:
         return EdgePrior(r, s)
     s = max(s, min(_SIMILARITY, _LEAST_SIMILARITY_PER_TASK * n_tasks))
     return EdgePrior(r / (1 + (n_tasks - 1) / s), s)
 
 
-def unshared_edge_prior(counts: np.ndarray, n_tasks: int) -> EdgePrior:
+def unshared_edge_prior(
+    counts: np.ndarray, n_tasks: int, free: np.ndarray | None = None
+) -> EdgePrior:
     """The density of all graphs as one, an edge and a gap added, for tasks that share no edges."""
-    n_pairs = n_tasks * len(counts) * (len(counts) - 1) / 2
-    return EdgePrior(float((counts.sum() / 2 + 1) / (n_pairs + 2)), np.inf)
+    present = counts[_pairs(counts, free)]
+    return EdgePrior(float((present.sum() + 1) / (n_tasks * len(present) + 2)), np.inf)
+
+
+def _pairs(counts: np.ndarray, free: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Places above the diagonal, of pairs of which nothing is known."""
+    everything = np.ones(counts.shape, dtype=bool) if free is None else free
+    return np.nonzero(np.triu(everything, 1))
 
 
 def log_odds_of_directions(there: np.ndarray, others: np.ndarray, agreement: float) -> np.ndarray:

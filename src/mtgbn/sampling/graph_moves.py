@@ -124,6 +124,9 @@ def move_graphs(
                         - log(1.0 - r + (n_members - 1 - others) / edge_terms.similarity)
                         + log(1.0 + (there - others / 2) / (edge_terms.agreement + others / 2))
                     )
+                # Only every second order admits an edge that may go one way only.
+                if allowed[t, i, j] and not allowed[t, j, i]:
+                    log_odds[i, j] += log(2.0)
         for q in range(p):
             constants[q] = lgamma((degrees[0] + q) / 2) - lgamma((degrees[1] + q) / 2)
         for node in range(p):

@@ -104,6 +104,12 @@ class JointModel(NamedTuple):
     alone_prior: EdgePrior | None
     agreement: float
 
+    @property
+    def free(self) -> np.ndarray:
+        """Pairs that may be joined or not, (m, p, p)."""
+        allowed, required, _ = self.constraints
+        return (allowed | np.swapaxes(allowed, 1, 2)) & ~(required | required.T)
+
     def log_odds_alone(self, prior: EdgePrior) -> np.ndarray:
         """Log odds of every edge in a task that does not belong, (p, p)."""
         alone = self.alone_prior or prior._replace(similarity=np.inf)
@@ -160,8 +166,10 @@ class Trace(NamedTuple):
         Rounds at whose end i -> j was there.
     scatters : array (m, p, p)
         Mean over the rounds.
-    members : array (m,)
-        Share of the rounds in which a task belonged to the others.
+    means : array (m, p)
+        Of the completed rows, over the rounds; 0 for tasks without missing values.
+    members : array (rounds, m)
+        Whether a task belonged to the others.
     advantages : array (rounds, m)
         Log likelihood of a task's data with the shared sigma_h minus that on its own.
     diverging : int
@@ -178,6 +186,7 @@ class Trace(NamedTuple):
     tallies: np.ndarray
     ends: np.ndarray
     scatters: np.ndarray
+    means: np.ndarray
     members: np.ndarray
     advantages: np.ndarray
     diverging: int
@@ -275,7 +284,10 @@ def run_rounds(
     scatters = state.scatters.copy()
     completed = tuple(Completed(each.rows.copy(), each.is_missing) for each in state.completed)
     total_scatters = np.zeros_like(scatters)
-    memberships = np.zeros(m)
+    means = np.zeros((m, p))
+    memberships = np.empty((n_rounds, m), dtype=bool)
+    free = model.free
+    anywhere = free.any(axis=0)
     advantages = np.empty((n_rounds, m))
     settings = hmc.HMCSettings(trajectory_length=_TRAJECTORY_LENGTH)
     psi = np.empty((n_rounds, p, p))
@@ -300,7 +312,7 @@ def run_rounds(
         )
         advantages[k] = together - alone
         if model.has_outsiders:
-            _renew_members(model, graphs, advantages[k], prior, rng)
+            _renew_members(model, graphs, advantages[k], prior, free, rng)
         directed = graphs.adjacencies[graphs.members].sum(axis=0)
         if model.n_moves:
             move_graphs(
@@ -325,7 +337,9 @@ def run_rounds(
         joined = graphs.adjacencies | np.swapaxes(graphs.adjacencies, 1, 2)
         counts = directed + directed.T
         n_members = int(graphs.members.sum())
-        prior = _renew_edge_prior(model, prior, counts, n_members, joined[~graphs.members], rng)
+        prior = _renew_edge_prior(
+            model, prior, counts, n_members, joined[~graphs.members], anywhere, rng
+        )
         itself = graphs.members[:, None, None].astype(np.int64)
         others = counts - itself * joined
         there = directed - itself * graphs.adjacencies
@@ -342,16 +356,17 @@ def run_rounds(
                 delta if graphs.members[t] else model.alone.delta,
                 factor,
             )
+            means[t] += rows.rows.mean(axis=0)
         total_scatters += scatters
-        memberships += graphs.members
+        memberships[k] = graphs.members
         ends += graphs.adjacencies
         psi[k] = sigma_h / delta
         density = np.mean(prior.density)
         n_edges = graphs.adjacencies.sum()
         value = _values(model, graphs, graphs.members, scatters, sigma_h, delta).sum()
-        value += prior.log_probability(counts, n_members)
+        value += prior.log_probability(counts, n_members, anywhere)
         value += log_probability_of_directions(directed, model.agreement)
-        value += _log_probability_alone(model, prior, joined[~graphs.members])
+        value += _log_probability_alone(model, prior, joined[~graphs.members], anywhere)
         numbers[:, k] = delta, density, prior.similarity, value, n_edges, acceptance
         if adapt:
             rounds += 1
@@ -385,7 +400,7 @@ def run_rounds(
     tallies /= max(n_rounds * model.n_moves, 1)
     log_odds /= max(n_rounds, 1)
     total_scatters /= max(n_rounds, 1)
-    memberships /= max(n_rounds, 1)
+    means /= max(n_rounds, 1)
     trace = Trace(
         psi,
         *numbers,
@@ -393,6 +408,7 @@ def run_rounds(
         tallies,
         ends,
         total_scatters,
+        means,
         memberships,
         advantages,
         diverging,
@@ -427,30 +443,41 @@ def _renew_delta(model, graphs, scatters, sigma_h, delta, step, rng):
     return delta * psi, delta, accepted / _NU0_STEPS
 
 
-def _renew_members(model, graphs: GraphStates, advantages, prior: EdgePrior, rng) -> None:
+def _renew_members(model, graphs: GraphStates, advantages, prior: EdgePrior, free, rng) -> None:
     """Draw for every task whether it belongs to the others, given its graph; in place.
 
     A task on its own has a vague prior of its own and shares no edges. The share of tasks that belong is
-    uniform beforehand and integrated out.
+    uniform beforehand and integrated out. Shared directions are normalised given the task's order.
     """
-    adjacencies, _, members = graphs
-    m, p, _ = adjacencies.shape
-    pairs = np.triu_indices(p, 1)
+    adjacencies, orders, members = graphs
+    m = len(adjacencies)
     alone = model.log_odds_alone(prior)
+    allowed, *_ = model.constraints
+    one_way = np.log(2) * (allowed & ~np.swapaxes(allowed, 1, 2))  # as the moves have it
     there = adjacencies[members].sum(axis=0)
     for t, adjacency in enumerate(adjacencies):
         there -= adjacency & members[t]
         members[t] = False
         n_others = int(members.sum())
-        others = there + there.T
-        together = prior.log_odds(others, n_others)
-        directions = log_odds_of_directions(there, others, model.agreement)
-        change = advantages[t] + np.sum((together + directions - alone)[adjacency])
-        change += np.sum((np.logaddexp(0, alone) - np.logaddexp(0, together))[pairs])
+        together = prior.log_odds(there + there.T, n_others)
+        together += log_odds_of_directions(there, there + there.T, model.agreement)
+        places = np.argsort(orders[t])
+        along = free[t] & (places[:, None] < places)
+        odds = together + one_way[t], alone + one_way[t]
+        change = advantages[t] + _log_ratio(adjacency, along, *odds)
         change += np.log(n_others + 1) - np.log(m - n_others)
         # P = 1 / (1 + exp(-change)), in logarithms
         members[t] = np.log(rng.random()) < -np.logaddexp(0, -change)
         there += adjacency & members[t]
+
+
+def _log_ratio(adjacency, along, log_odds, others) -> float:
+    """Log probability of a graph with these odds of its edges minus that with others.
+
+    ``along`` are the edges that its order and prior knowledge leave open.
+    """
+    change = np.sum((log_odds - others)[adjacency & along])
+    return float(change + np.sum((np.logaddexp(0, others) - np.logaddexp(0, log_odds))[along]))
 
 
 def _log_prior_of_delta(delta: float) -> float:
@@ -458,14 +485,14 @@ def _log_prior_of_delta(delta: float) -> float:
     return np.log(delta) - 2 * np.log(delta + TYPICAL_DELTA)
 
 
-def _log_probability_alone(model: JointModel, prior: EdgePrior, skeletons) -> float:
+def _log_probability_alone(model: JointModel, prior: EdgePrior, skeletons, free) -> float:
     """Log prior of the skeletons of the tasks that do not belong."""
     alone = model.alone_prior or prior._replace(similarity=np.inf)
-    return alone.log_probability(skeletons.sum(axis=0), len(skeletons))
+    return alone.log_probability(skeletons.sum(axis=0), len(skeletons), free)
 
 
 def _renew_edge_prior(
-    model: JointModel, prior: EdgePrior, counts, n_members: int, others, rng
+    model: JointModel, prior: EdgePrior, counts, n_members: int, others, free, rng
 ) -> EdgePrior:
     """Metropolis steps for the logits of r and of 1/(1 + s), both uniform beforehand.
 
@@ -477,9 +504,9 @@ def _renew_edge_prior(
 
     def value_of(prior: EdgePrior) -> float:
         r, s = prior
-        alone = _log_probability_alone(model, prior, others)
+        alone = _log_probability_alone(model, prior, others, free)
         beforehand = np.log(r) + np.log1p(-r) + np.log(s) - 2 * np.log1p(s)
-        return prior.log_probability(counts, n_members) + alone + beforehand
+        return prior.log_probability(counts, n_members, free) + alone + beforehand
 
     value = value_of(prior)
     for _ in range(_PRIOR_STEPS):

@@ -467,13 +467,15 @@ class Tasks:
             incomplete,
         )
 
-    def with_scatters(self, scatters: np.ndarray) -> Self:
+    def with_scatters(self, scatters: np.ndarray, shifts: np.ndarray | None = None) -> Self:
         """The same tasks with other scatters, such as those of imputed rows.
 
         Parameters
         ----------
         scatters : (m, p, p) array
             Symmetric with a positive diagonal. That they are positive semidefinite is not checked.
+        shifts : (m, p) array, optional
+            By how much the means lie beside the centres, in units of the scales.
         """
         others = np.array(scatters, dtype=np.float64, order="C")
         if others.shape != self.scatters.shape:
@@ -497,7 +499,7 @@ class Tasks:
             self.variables,
             self.names,
             self.n_rows,
-            self.centres,
+            self.centres if shifts is None else self.centres + self.scales * shifts,
             self.scales,
             self.incomplete,
         )
