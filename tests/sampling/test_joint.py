@@ -15,11 +15,9 @@ from scipy.special import betaln, comb
 from scipy.stats import invgamma, invwishart, kstest
 
 from mtgbn.model.edge_prior import EdgePrior, EdgePriorChoice
+from mtgbn.sampling.conditionals import TYPICAL_DELTA, log_ratio, renew_members
 from mtgbn.sampling.graph_moves import Alone, GraphStates
 from mtgbn.sampling.joint import (
-    TYPICAL_DELTA,
-    _log_ratio,
-    _renew_members,
     begin_chain,
     joint_model,
     run_rounds,
@@ -185,7 +183,7 @@ def test_graphs_along_an_order_have_normalised_probabilities():
         adjacency[tuple(places[np.array(present)].T)] = True
         odds = alone[tuple(places.T)]
         probability = np.exp(np.sum(odds[np.array(present)]) - np.sum(np.logaddexp(0, odds)))
-        total += probability * np.exp(_log_ratio(adjacency, along, together, alone))
+        total += probability * np.exp(log_ratio(adjacency, along, together, alone))
     assert total == pytest.approx(1)
 
 
@@ -228,7 +226,7 @@ def test_membership_given_the_graphs_against_all_memberships(unrelated):
     n = 6000
     for k in range(-50, n):
         states = GraphStates(adjacencies, orders, members)
-        _renew_members(model, states, advantages, prior, model.free, rng)
+        renew_members(model, states, advantages, prior, model.free, rng)
         counts[tuple(members.tolist())] += k >= 0
     found = np.array([counts[each] for each in sets]) / n
     assert np.sort(expected)[-2] > 0.1  # several sets are probable
