@@ -237,12 +237,12 @@ def _same_data(fitted: Tasks, tasks: Tasks) -> bool:
         return fitted == tasks
     if fitted.scatters.shape != tasks.scatters.shape:
         return False
-    # A fit puts means over imputed rows in the place of the scatters, and the means of what never
-    # changed may differ in the last bits.
+    # A fit puts means over imputed rows in the place of scatters and centres, and the means of what
+    # never changed may differ in the last bits.
     complete = [t for t in range(len(tasks)) if t not in tasks.incomplete]
     return (
         fitted.with_scatters(tasks.scatters) == tasks
-        and np.array_equal(fitted.centres, tasks.centres)
+        and np.array_equal(fitted.centres[complete], tasks.centres[complete])
         and np.allclose(fitted.scatters[complete], tasks.scatters[complete], rtol=1e-9, atol=0)
     )
 

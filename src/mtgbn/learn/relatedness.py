@@ -107,8 +107,6 @@ def describe_relatedness(
     with it are reweighted by the inverse of its likelihood ratio; the weights are smoothed (PSIS,
     Vehtari et al.).
     """
-    from arviz_stats.base import array_stats
-
     membership = members.mean(axis=(0, 1))
     n_tasks = advantages.shape[-1]
     left_out, pareto = np.empty(n_tasks), np.zeros(n_tasks)
@@ -117,11 +115,7 @@ def describe_relatedness(
         values = advantages[..., t][members[..., t] == belongs]
         log_weights = -values * belongs
         if np.ptp(log_weights) > 0:
-            try:
-                # It takes log likelihoods, of which weights are the inverse.
-                log_weights, pareto[t] = array_stats.psislw(-log_weights)
-            except (IndexError, ValueError):  # too few draws to have a tail
-                pareto[t] = np.inf
+            log_weights, pareto[t] = _smoothed(log_weights)
         left_out[t] = logsumexp(log_weights + values) - logsumexp(log_weights)
     together = graphs[membership > _DOUBTFUL]
     if len(together) < 2:  # nobody shares anything with anybody
@@ -139,3 +133,18 @@ def describe_relatedness(
         pareto,
         task_names,
     )
+
+
+def _smoothed(log_weights: np.ndarray) -> tuple[np.ndarray, float]:
+    """Pareto-smoothed weights and the shape of their tail; as they are, and infinity, without a tail."""
+    from arviz_stats.base import array_stats
+
+    try:
+        with np.errstate(all="ignore"):  # draws that are repeated
+            # It takes log likelihoods, of which weights are the inverse.
+            smoothed, shape = array_stats.psislw(-log_weights)
+    except (IndexError, ValueError):  # too few draws
+        return log_weights, np.inf
+    if not (np.isfinite(shape) and np.isfinite(smoothed).all()):
+        return log_weights, np.inf
+    return smoothed, float(shape)

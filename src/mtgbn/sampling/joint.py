@@ -230,8 +230,9 @@ def likelihoods_alone(tasks: Tasks, adjacencies: np.ndarray) -> np.ndarray:
     alone = Alone(alone_scales(tasks.scatters, tasks.ns), ALONE_DELTA)
     values = np.empty(m)
     nobody, unused = np.zeros(m, dtype=bool), np.zeros((p, p))
-    scatters = np.ascontiguousarray(tasks.scatters)
-    log_likelihoods(adjacencies, nobody, scatters, tasks.ns, unused, 0.0, alone, values)
+    # Copies, since arrays that may not be written to would have kernels of their own.
+    scatters, graphs = np.array(tasks.scatters), np.array(adjacencies)
+    log_likelihoods(graphs, nobody, scatters, tasks.ns, unused, 0.0, alone, values)
     return values
 
 
