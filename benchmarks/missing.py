@@ -4,13 +4,12 @@ Skeleton error of MTGBN on complete data, with missing values drawn along (missi
 column means in their place, and with incomplete rows dropped. Ten tasks, 15 variables, 250 rows.
 """
 
-import argparse
 import warnings
 
 import numpy as np
 
 from benchmarks.adaptive import perturbed, thresholded
-from benchmarks.problems import table
+from benchmarks.problems import run_with_seeds, table
 from mtgbn import MTGBN
 from mtgbn.metrics import compare_adjacencies
 
@@ -54,8 +53,4 @@ def main(quick: bool = False, seeds: int = 5) -> str:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="one problem per design")
-    parser.add_argument("--seeds", type=int, default=5)
-    given = parser.parse_args()
-    print(main(given.quick, given.seeds))
+    run_with_seeds(main, __doc__, 5)

@@ -1,5 +1,6 @@
 """Test problems and timing shared by the benchmarks."""
 
+import argparse
 import time
 from collections.abc import Callable
 
@@ -105,3 +106,12 @@ def table(header: list[str], rows: list[list]) -> str:
     """A Markdown table."""
     lines = [header, ["---"] * len(header), *([str(cell) for cell in row] for row in rows)]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def run_with_seeds(main: Callable[[bool, int], str], description: str, seeds: int) -> None:
+    """Print what a benchmark finds, at the setting that the command line says."""
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="one problem per design")
+    parser.add_argument("--seeds", type=int, default=seeds, help="problems per design")
+    given = parser.parse_args()
+    print(main(given.quick, given.seeds))

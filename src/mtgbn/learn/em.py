@@ -14,7 +14,7 @@ import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 
 from mtgbn.model import StructurePrior
-from mtgbn.model.edge_prior import EdgePriorChoice, edge_counts, unshared_edge_prior
+from mtgbn.model.edge_prior import EdgePriorChoice, edge_counts, free_pairs, unshared_edge_prior
 from mtgbn.sampling import Draws, sample_sigma_h
 from mtgbn.sampling.joint import ALONE_DELTA, alone_scales
 from mtgbn.search import (
@@ -270,17 +270,12 @@ def _search_alone(
         if edge_prior.is_fixed:
             break
         search = few_restarts(search)
-        density = unshared_edge_prior(edge_counts([adjacency]), 1, free_pairs(constraints)).density
+        free = free_pairs(constraints.allowed, constraints.required)
+        density = unshared_edge_prior(edge_counts([adjacency]), 1, free).density
         if density == prior.density:
             break
         prior = prior._replace(density=density)
     return adjacency, float(np.mean(prior.density))
-
-
-def free_pairs(constraints: Constraints) -> np.ndarray:
-    """Pairs that may be joined or not, (p, p)."""
-    allowed, required, _ = constraints
-    return (allowed | allowed.T) & ~(required | required.T)
 
 
 def few_restarts(search: SearchSettings) -> SearchSettings:

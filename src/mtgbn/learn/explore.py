@@ -17,6 +17,7 @@ from mtgbn.learn.probabilities import graph_of_probabilities
 from mtgbn.model.edge_prior import (
     EdgePrior,
     edge_counts,
+    free_pairs,
     shared_edge_prior,
     unshared_edge_prior,
 )
@@ -161,7 +162,9 @@ def start(problem: em.Problem, n_jobs: int | None, report: em.Report) -> Explora
     alone = em.graphs_alone(problem, n_jobs, report)
     edge_prior, alone_prior = problem.edge_prior.prior, None
     if problem.edge_prior.source in ("shared", "density"):
-        free = np.any([em.free_pairs(each) for each in problem.constraints], axis=0)
+        free = np.any(
+            [free_pairs(each.allowed, each.required) for each in problem.constraints], axis=0
+        )
         counts = edge_counts(alone), len(alone), free
         alone_prior = unshared_edge_prior(*counts)
         is_shared = problem.edge_prior.source == "shared"
@@ -172,13 +175,15 @@ def start(problem: em.Problem, n_jobs: int | None, report: em.Report) -> Explora
     chains = tuple(
         begin_chain(model, problem.tasks, graphs, delta, np.random.default_rng(seed))
         for graphs, seed in zip(
-            (alone, _as_one(problem, alone, n_jobs)), _chain_seeds(problem, 0), strict=True
+            (alone, _as_one(problem, model, alone, n_jobs)), _chain_seeds(problem, 0), strict=True
         )
     )
     return Exploration(alone, edge_prior, alone_prior, chains, None)
 
 
-def _as_one(problem: em.Problem, alone: np.ndarray, n_jobs: int | None) -> np.ndarray:
+def _as_one(
+    problem: em.Problem, model: JointModel, alone: np.ndarray, n_jobs: int | None
+) -> np.ndarray:
     """The graph of all tasks as one, for each that it suits; the others keep their own.
 
     Where tasks have candidates of their own, none has any edge.
@@ -193,9 +198,7 @@ def _as_one(problem: em.Problem, alone: np.ndarray, n_jobs: int | None) -> np.nd
         pooled, (first,), problem.edge_prior, problem.search, problem.seeds, n_jobs, em.silent
     )
     same = np.ascontiguousarray(np.broadcast_to(graph, alone.shape))
-    own, common, least = (
-        likelihoods_alone(problem.tasks, graphs) for graphs in (alone, same, nothing)
-    )
+    own, common, least = (likelihoods_alone(model, graphs) for graphs in (alone, same, nothing))
     suits = common - least >= _EXPLAINS * (own - least)
     return np.where(suits[:, None, None], same, alone)
 

@@ -22,6 +22,7 @@ __all__ = [
     "edge_counts",
     "edge_prior_of",
     "estimate_edge_prior",
+    "free_pairs",
     "log_odds_of_directions",
     "log_probability_of_directions",
     "shared_edge_prior",
@@ -148,6 +149,11 @@ def unshared_edge_prior(
     """The density of all graphs as one, an edge and a gap added, for tasks that share no edges."""
     present = counts[_pairs(counts, free)]
     return EdgePrior(float((present.sum() + 1) / (n_tasks * len(present) + 2)), np.inf)
+
+
+def free_pairs(allowed: np.ndarray, required: np.ndarray) -> np.ndarray:
+    """Pairs that may be joined or not, (..., p, p): of the others everything is known beforehand."""
+    return (allowed | np.swapaxes(allowed, -1, -2)) & ~(required | required.T)
 
 
 def _pairs(counts: np.ndarray, free: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:

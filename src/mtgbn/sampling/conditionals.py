@@ -107,7 +107,7 @@ def _log_prior_of_delta(delta: float) -> float:
 
 def log_probability_alone(model: JointModel, prior: EdgePrior, skeletons, free) -> float:
     """Log prior of the skeletons of the tasks that do not belong."""
-    alone = model.alone_prior or prior._replace(similarity=np.inf)
+    alone = model.edge_prior_alone(prior)
     return alone.log_probability(skeletons.sum(axis=0), len(skeletons), free)
 
 

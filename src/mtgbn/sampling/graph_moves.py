@@ -100,9 +100,7 @@ def move_graphs(
     trial = np.empty(p, dtype=np.int64)
     since = np.zeros((p, p), dtype=np.int64)
     mask = np.zeros((6, p), dtype=np.bool_)
-    known, known_at = np.empty((p, p)), np.full((p, p), -1)
-    versions = np.arange(p)
-    latest = p
+    known, is_known = np.empty((p, p)), np.empty((p, p), dtype=np.bool_)
     for t in range(m):
         adjacency, order = states.adjacencies[t], states.orders[t]
         degrees = _prior_matrices(
@@ -140,11 +138,10 @@ def move_graphs(
             scores[node] = family_score(
                 matrices, degrees, constants, log_odds, node, parents[node], n_parents[node], work
             )
-            versions[node] = latest
-            latest += 1
+        is_known[:] = False
         since[:] = 0
         target = (matrices, degrees, constants, log_odds, work)
-        families = (parents, n_parents, versions, known, known_at, trial)
+        families = (parents, n_parents, known, is_known, trial)
         for move in range(n_moves):
             kind = rng.random()
             if kind < _TOGGLE:
@@ -163,8 +160,7 @@ def move_graphs(
                 score = _toggled(target, families, a, node, here)
                 if log(rng.random()) < score - scores[node]:
                     scores[node] = score
-                    versions[node] = latest
-                    latest += 1
+                    is_known[node] = False
                     _toggle(families, a, node, here)
                     if here:
                         tallies[t, a, node] += move - since[a, node]
@@ -198,8 +194,7 @@ def move_graphs(
                 )
                 if log(rng.random()) < score - scores[node]:
                     scores[node] = score
-                    versions[node] = latest
-                    latest += 1
+                    is_known[node] = False
                     parents[node, k] = new
                     tallies[t, old, node] += move - since[old, node]
                     since[new, node] = move
@@ -221,8 +216,7 @@ def move_graphs(
                 change = score + other_score - scores[node] - scores[a]
                 if log(rng.random()) < change + log(q / (n_parents[a] + 1.0)):
                     scores[node], scores[a] = score, other_score
-                    versions[node], versions[a] = latest, latest + 1
-                    latest += 2
+                    is_known[node] = is_known[a] = False
                     _toggle(families, a, node, True)
                     _toggle(families, node, a, False)
                     places[a], places[node] = places[node], places[a]
@@ -271,8 +265,7 @@ def move_graphs(
                 change += backward - forward + log(q / float(chosen))
                 if log(rng.random()) < change:
                     scores[node], scores[a] = score, other_score
-                    versions[node], versions[a] = latest, latest + 1
-                    latest += 2
+                    is_known[node] = is_known[a] = False
                     for which in range(2):
                         child = node if which == 0 else a
                         n_parents[child] = 0
@@ -323,8 +316,8 @@ def _toggled(target, families, a, node, here):
     the node's parents change.
     """
     matrices, degrees, constants, log_odds, work = target
-    parents, n_parents, versions, known, known_at, trial = families
-    if known_at[a, node] != versions[node]:
+    parents, n_parents, known, is_known, trial = families
+    if not is_known[node, a]:
         size = 0
         for k in range(n_parents[node]):
             if parents[node, k] != a:
@@ -333,11 +326,11 @@ def _toggled(target, families, a, node, here):
         if not here:
             trial[size] = a
             size += 1
-        known[a, node] = family_score(
+        known[node, a] = family_score(
             matrices, degrees, constants, log_odds, node, trial, size, work
         )
-        known_at[a, node] = versions[node]
-    return known[a, node]
+        is_known[node, a] = True
+    return known[node, a]
 
 
 @kernel

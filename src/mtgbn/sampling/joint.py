@@ -14,6 +14,7 @@ from mtgbn.graphs import topological_order
 from mtgbn.model.edge_prior import (
     EdgePrior,
     EdgePriorChoice,
+    free_pairs,
     log_odds_of_directions,
     log_probability_of_directions,
 )
@@ -31,7 +32,6 @@ from mtgbn.sampling.graph_moves import (
     Alone,
     EdgeTerms,
     GraphStates,
-    log_likelihoods,
     move_graphs,
 )
 from mtgbn.sampling.imputation import Completed, draw_missing, first_completion
@@ -105,11 +105,15 @@ class JointModel(NamedTuple):
     def free(self) -> np.ndarray:
         """Pairs that may be joined or not, (m, p, p)."""
         allowed, required, _ = self.constraints
-        return (allowed | np.swapaxes(allowed, 1, 2)) & ~(required | required.T)
+        return free_pairs(allowed, required)
+
+    def edge_prior_alone(self, prior: EdgePrior) -> EdgePrior:
+        """That of a task that does not belong, when the others have this one."""
+        return self.alone_prior or prior._replace(similarity=np.inf)
 
     def log_odds_alone(self, prior: EdgePrior) -> np.ndarray:
         """Log odds of every edge in a task that does not belong, (p, p)."""
-        alone = self.alone_prior or prior._replace(similarity=np.inf)
+        alone = self.edge_prior_alone(prior)
         return np.ascontiguousarray(alone.matrix_of_log_odds(len(self.scales)))
 
     def posterior(self, adjacencies, members, scatters, delta: float):
@@ -224,16 +228,13 @@ def alone_scales(scatters: np.ndarray, ns: np.ndarray) -> np.ndarray:
     return np.einsum("tii->ti", scatters) / ns[:, None]
 
 
-def likelihoods_alone(tasks: Tasks, adjacencies: np.ndarray) -> np.ndarray:
+def likelihoods_alone(model: JointModel, adjacencies: np.ndarray) -> np.ndarray:
     """Log marginal likelihood of every task on its own, up to a constant of the data, (m,)."""
-    m, p, _ = tasks.scatters.shape
-    alone = Alone(alone_scales(tasks.scatters, tasks.ns), ALONE_DELTA)
-    values = np.empty(m)
+    m, p, _ = model.scatters.shape
     nobody, unused = np.zeros(m, dtype=bool), np.zeros((p, p))
     # Copies, since arrays that may not be written to would have kernels of their own.
-    scatters, graphs = np.array(tasks.scatters), np.array(adjacencies)
-    log_likelihoods(graphs, nobody, scatters, tasks.ns, unused, 0.0, alone, values)
-    return values
+    graphs = GraphStates(np.array(adjacencies), np.empty((m, 0), dtype=np.int64), nobody)
+    return likelihoods(model, graphs, nobody, np.array(model.scatters), unused, 0.0)
 
 
 def begin_chain(

@@ -22,8 +22,8 @@ _MOST_NEIGHBOURS = 5
 def delete_backward(scores: LocalScores, found: Found) -> Found:
     """Delete edges, the best first, while that improves the score; no constraints are kept.
 
-    Gains are those of a class; where its members are not equally good, the sum of gains may differ from
-    the score of the member at the end.
+    Gains are those of a class. Where its members are not equally good, the one at the end may be worse
+    than the graph at hand, which then stays.
     """
     workspace = scores_workspace(scores, len(found.adjacency) - 1)
     known: dict[tuple[int, tuple[int, ...]], float] = {}
@@ -34,21 +34,21 @@ def delete_backward(scores: LocalScores, found: Found) -> Found:
             known[key] = local_score(scores, node, parents, len(parents), workspace)
         return known[key]
 
-    adjacency, total = found
+    adjacency = found.adjacency
     while True:
         pattern = cpdag(adjacency)
         gain, source, target, children = max(
             _deletions(pattern, score), key=lambda move: move[0], default=(0.0, 0, 0, ())
         )
         if gain <= scores.improvement:
-            return Found(adjacency, total)
+            total = sum(score(j, np.flatnonzero(adjacency[:, j])) for j in range(len(adjacency)))
+            return Found(adjacency, total) if total > found.score else found
         pattern[source, target] = pattern[target, source] = False
         for child in children:
             pattern[child, target] = False
             if pattern[child, source] and pattern[source, child]:
                 pattern[child, source] = False
         adjacency = consistent_extension(pattern)
-        total += gain
 
 
 def _deletions(pattern: np.ndarray, score):

@@ -89,9 +89,7 @@ def search_graph(
         order = None if kept is None else topological_order(kept)
         found = boss(scores, constraints, initial=order, **restarts)
         if _is_free(constraints):
-            fewer = delete_backward(scores, found).adjacency
-            if (score := graph_score(scores, fewer)) > found.score:
-                found = Found(fewer, score)
+            found = delete_backward(scores, found)
         if settings.tabu:
             found = hill_climb(scores, constraints, initial=found.adjacency, tabu=settings.tabu)
     if kept is not None:
