@@ -12,7 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtgbn.errors import GraphError
-from mtgbn.graphs import consistent_extension, cpdag, is_dag, skeleton, v_structures
+from mtgbn.graphs import (
+    consistent_extension,
+    cpdag,
+    is_dag,
+    restricted_cpdag,
+    skeleton,
+    v_structures,
+)
 
 
 @pytest.mark.parametrize(
@@ -31,6 +38,36 @@ def test_the_cpdag_is_the_union_of_all_markov_equivalent_dags(p, n_dags, n_class
     members = {dag.tobytes(): number for dag, number in zip(dags, classes, strict=True)}
     for number, union in enumerate(unions):
         assert members[consistent_extension(union).tobytes()] == number
+
+
+@pytest.mark.parametrize(("p", "n_tries"), [(3, 200), (4, 600), (5, 600)])
+def test_the_restricted_cpdag_is_the_union_of_the_equivalent_dags_that_are_allowed(p, n_tries):
+    dags = all_dags(p)
+    classes = markov_classes(dags)
+    rng = np.random.default_rng(p)
+    n_restricted = 0
+    for chosen in rng.integers(len(dags), size=n_tries):
+        dag = dags[chosen]
+        allowed = (rng.random((p, p)) < rng.uniform(0.5, 1)) | dag
+        members = dags[classes == classes[chosen]]
+        members = members[~(members & ~allowed).any(axis=(1, 2))]
+        found = restricted_cpdag(dag, allowed)
+        np.testing.assert_array_equal(found, members.any(axis=0))
+        n_restricted += (found != cpdag(dag)).any()
+    assert n_restricted > n_tries / 10
+
+
+def test_the_fourth_rule_is_needed():
+    """Meek's example: i - k -> l -> j with k and j apart, and all of them next to i."""
+    i, j, k, l = range(4)  # noqa: E741
+    dag = np.zeros((4, 4), dtype=bool)
+    for source, target in ((k, l), (l, j), (i, j), (i, k), (i, l)):
+        dag[source, target] = True
+    allowed = np.ones((4, 4), dtype=bool)
+    allowed[l, k] = allowed[j, l] = False
+    found = restricted_cpdag(dag, allowed)
+    assert found[i, j]
+    assert not found[j, i]
 
 
 def test_a_pdag_is_extended_exactly_when_brute_force_finds_an_extension():

@@ -59,6 +59,14 @@ def test_an_undirected_edge_counts_half_each_way():
     np.testing.assert_array_equal(found.adjacency_frequencies[0], [[0, 1], [1, 0]])
 
 
+def test_prior_knowledge_decides_directions():
+    rows = np.random.default_rng(0).standard_normal((1, 100, 2))
+    rows[:, :, 1] += 2 * rows[:, :, 0]
+    estimator = SIG(knowledge={"required": [("x0", "x1")]})
+    found = bootstrap_edges(rows, estimator, n_resamples=5, random_state=0)
+    np.testing.assert_array_equal(found.edge_frequencies[0], [[0, 1], [0, 0]])
+
+
 def test_the_seed_decides_whatever_n_jobs():
     rows = collider(n=25, seed=3)
     one, two, other = (

@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import norm
 
 from mtgbn import MTGBN
+from mtgbn.errors import ConvergenceWarning
 from mtgbn.learn.relatedness import Relatedness, describe_relatedness
 from mtgbn.simulate import simulate_perturbed
 from mtgbn.simulate.perturbed import random_network
@@ -124,7 +125,14 @@ def test_density_and_similarity_are_those_of_the_graphs_that_belong():
     nobody = describe(np.ones((2, 8, 30)), membership=np.zeros(30), graphs=graphs)
     assert nobody.similarity == np.inf
     assert nobody.edge_correlation == 0
+    assert nobody.joined == pytest.approx((graphs.sum() / 30) / pairs_of(graphs))
+    assert found.joined == pytest.approx(graphs[outside > 0.5].sum() / 25 / pairs_of(graphs))
     assert nobody.density == pytest.approx((5 + 25 * found.density) / 30, abs=0.01)
+
+
+def pairs_of(graphs):
+    p = graphs.shape[1]
+    return p * (p - 1) / 2
 
 
 # In words.
@@ -134,7 +142,8 @@ def words(**changes):
     values = {
         "delta": 20.0,
         "share": 0.25,
-        "density": 0.123,
+        "joined": 0.123,
+        "density": 0.1,
         "similarity": 3.0,
         "edge_correlation": 0.25,
         "membership": np.ones(3),
@@ -147,7 +156,7 @@ def words(**changes):
 
 def test_all_belong():
     text = words()
-    assert "All tasks seem to belong together." in text
+    assert "No task stands out from the others." in text
     assert "not seem to belong" not in text
     assert "20 rows" in text
     assert "25%" in text
@@ -158,9 +167,11 @@ def test_all_belong():
 def test_outsiders_are_named():
     text = words(membership=np.array([0.9, 0.04, 1.0]))
     assert "1 task does not seem to belong to the others" in text
+    assert "and is learned alone" in text
     assert "bob (0.04)" in text
     assert "ann" not in text
-    assert "All tasks" not in text
+    assert "stands out" not in text
+    assert "bob (0.50)" in words(membership=np.array([0.9, 0.5, 1.0]))
     text = words(membership=np.array([0.1, 0.04, 1.0]))
     assert "2 tasks do not seem to belong" in text
     assert "ann (0.10), bob (0.04)." in text
@@ -169,6 +180,7 @@ def test_outsiders_are_named():
 def test_a_single_task_belongs_to_nobody():
     text = words(membership=np.ones(1), task_names=("ann",))
     assert "belong" not in text
+    assert "others" not in text
 
 
 @pytest.mark.parametrize(
@@ -180,7 +192,7 @@ def test_a_single_task_belongs_to_nobody():
         ({"edge_correlation": 0.7}, "closely related"),
         ({"edge_correlation": 0.3}, "moderately related"),
         ({"edge_correlation": 0.05}, "weakly related"),
-        ({"similarity": np.inf, "edge_correlation": 0.0}, r"pairs are joined\. All"),
+        ({"similarity": np.inf, "edge_correlation": 0.0}, r"pairs are joined\. No"),
     ],
 )
 def test_degrees_have_words(changes, phrase):
@@ -207,6 +219,36 @@ def test_an_unrelated_task_is_found_out(kind):
     assert sentence.startswith("1 task does not seem to belong")
     assert "task0" in sentence
     assert "task1" not in sentence
+
+
+@pytest.mark.filterwarnings("ignore::mtgbn.errors.ConvergenceWarning")
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_chains_agree_on_who_is_unrelated(seed):
+    """A task that could pass for a variant of the others: chains used to stay on either side of it."""
+    network = np.zeros((6, 6))
+    for i, j, value in ((0, 1, 0.7), (1, 2, 0.7), (3, 2, 0.6), (2, 4, 0.6), (4, 5, -0.7)):
+        network[i, j] = value
+    simulation = simulate_perturbed(network, 8, 120, level=0.2, n_unrelated=1, random_state=3)
+    learner = MTGBN(random_state=seed).fit(simulation.tasks)
+    assert learner.membership_[0] < 0.1
+    assert (learner.membership_[1:] > 0.9).all()
+
+
+@pytest.mark.filterwarnings("ignore::mtgbn.errors.ConvergenceWarning")
+def test_a_dispute_between_chains_is_said():
+    simulation = simulate_perturbed("ecoli70", 3, 60, random_state=0)
+    tasks = simulation.tasks.select_variables(simulation.tasks.variables[:4])
+    learner = MTGBN(n_draws=8, random_state=0, max_iter=2)
+
+    def disagree(state):
+        state.record.members[0, :, 1] = True
+        state.record.members[1, :, 1] = False
+
+    with pytest.warns(
+        ConvergenceWarning, match=r"disagree on whether it belongs to the others: 'task\d'\. "
+    ):
+        learner.fit(tasks, callback=disagree)
+    assert re.search(r"task\d \(0\.50\)", " ".join(learner.relatedness_.in_words()))
 
 
 @pytest.mark.filterwarnings("ignore::mtgbn.errors.ConvergenceWarning")

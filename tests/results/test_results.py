@@ -221,6 +221,17 @@ def test_directions_are_compelled_known_or_chosen():
         assert edges == expected | {(4, 5): reason}
 
 
+def test_what_follows_from_knowledge_is_known():
+    """In x0 -> x1 -> x2 with the first arrow known, the other way round for the second is a collider."""
+    graph = np.zeros((3, 3), dtype=bool)
+    graph[0, 1] = graph[1, 2] = True
+    estimator = SIG(knowledge=Knowledge(required=[("x0", "x1")]))
+    estimator.graphs_, estimator.cpdags_ = graph[None], cpdag(graph)[None]
+    estimator.variables_ = ("x0", "x1", "x2")
+    (found,) = edge_directions(estimator)
+    assert found[0, 1] == found[1, 2] == "known"
+
+
 def test_the_probability_table_lists_every_pair_that_may_be_joined(fitted, tmp_path):
     estimator = fitted["MTGBN, posterior"]
     save_result(estimator, tmp_path)

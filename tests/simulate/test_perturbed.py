@@ -240,18 +240,18 @@ def test_column_order_is_random():
         ({"relative_to": "nodes"}, 'relative_to must be "edges" or "pairs"; got \'nodes\''),
         ({"n_unrelated": 11}, "n_unrelated = 11 is more than there are tasks, n_tasks = 10"),
         ({"n_unrelated": -1}, "n_unrelated must be a whole number of at least 0"),
-        ({"coefficients": np.zeros((2, 3))}, r"coefficients must be a square .* \(2, 3\)"),
-        ({"coefficients": [[0, np.nan], [0, 0]]}, "that of 0 -> 1 is nan"),
+        ({"network": np.zeros((2, 3))}, r"coefficients must be a square .* \(2, 3\)"),
+        ({"network": [[0, np.nan], [0, 0]]}, "that of 0 -> 1 is nan"),
         (
-            {"coefficients": np.zeros((5, 5)), "relative_to": "pairs"},
+            {"network": np.zeros((5, 5)), "relative_to": "pairs"},
             "the network has no arcs",
         ),
         (
-            {"coefficients": np.zeros((2, 2)), "residual_variances": [1.0]},
+            {"network": np.zeros((2, 2)), "residual_variances": [1.0]},
             r"one number per variable, 2; got shape \(1,\)",
         ),
         (
-            {"coefficients": np.zeros((2, 2)), "residual_variances": [1.0, 0.0]},
+            {"network": np.zeros((2, 2)), "residual_variances": [1.0, 0.0]},
             "residual_variances must be positive; that of variable 1 is 0.0",
         ),
     ],

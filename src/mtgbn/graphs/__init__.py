@@ -33,7 +33,7 @@ from mtgbn.graphs.dags import (
     topological_order,
     v_structures,
 )
-from mtgbn.graphs.equivalence import consistent_extension, cpdag
+from mtgbn.graphs.equivalence import consistent_extension, cpdag, restricted_cpdag
 
 if TYPE_CHECKING:
     from mtgbn.graphs.consensus import Consensus, consensus_members
@@ -54,6 +54,7 @@ __all__ = [
     "junction_tree",
     "moral_graph",
     "perfect_dag",
+    "restricted_cpdag",
     "skeleton",
     "to_dot",
     "to_edge_list",

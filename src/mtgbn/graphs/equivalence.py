@@ -8,6 +8,7 @@ References
 Chickering (1995), A transformational characterization of equivalent Bayesian network structures.
 Dor and Tarsi (1992), A simple algorithm to construct a consistent extension of a partially
 oriented graph.
+Meek (1995), Causal inference and causal explanation with background knowledge.
 """
 
 import heapq
@@ -44,6 +45,52 @@ def cpdag(adjacency: ArrayLike) -> NDArray[np.bool_]:
             compelled[child] = compelled[last]
     reversible = matrix & ~to_rows(compelled).T
     return matrix | reversible.T
+
+
+def restricted_cpdag(adjacency: ArrayLike, allowed: ArrayLike) -> NDArray[np.bool_]:
+    """Completed PDAG of a DAG among the equivalent DAGs whose edges are all allowed.
+
+    An edge is directed when every such DAG has it in that direction: because all Markov equivalent DAGs
+    do, because the other direction is not allowed, or because of other edges of which that is true.
+
+    Parameters
+    ----------
+    adjacency : array (p, p)
+    allowed : array (p, p)
+        ``allowed[i, j]``: i -> j may be there.
+    """
+    allowed = np.asarray(allowed, dtype=bool)
+    pdag = cpdag(adjacency)
+    pdag &= allowed | ~pdag.T
+    while True:
+        directed, undirected = pdag & ~pdag.T, pdag & pdag.T
+        apart = ~(pdag | pdag.T)
+        np.fill_diagonal(apart, False)
+        found = [
+            (i, j)
+            for i, j in np.argwhere(undirected).tolist()
+            if _is_forced(i, j, directed, undirected, apart)
+        ]
+        if not found:
+            return pdag
+        for i, j in found:
+            pdag[j, i] = False
+
+
+def _is_forced(i: int, j: int, directed, undirected, apart) -> bool:
+    """Whether i - j must be i -> j by one of Meek's four rules."""
+    into = directed[:, j]
+    if (directed[:, i] & apart[:, j]).any():  # k -> i - j would be a v-structure
+        return True
+    if (directed[i] & into).any():  # i -> k -> j would be a cycle
+        return True
+    middle = np.flatnonzero(undirected[i] & into)  # i - k -> j
+    if apart[np.ix_(middle, middle)].any():
+        return True
+    # i - k -> l -> j, with k and j apart, and i next to l
+    return any(
+        (directed[k] & into & ~apart[i]).any() for k in np.flatnonzero(undirected[i] & apart[j])
+    )
 
 
 def consistent_extension(pdag: ArrayLike) -> NDArray[np.bool_]:

@@ -9,7 +9,7 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from mtgbn.errors import CollinearityWarning, ConvergenceWarning, InputError
-from mtgbn.graphs import cpdag
+from mtgbn.graphs import restricted_cpdag
 from mtgbn.learn.multitask import MTGBN
 from mtgbn.model.arguments import check_count, seed_sequence
 from mtgbn.tasks import Tasks
@@ -246,7 +246,12 @@ def _learn(tables, lengths, is_centred, options, estimator, seed) -> tuple[np.nd
             message = str(each.message)
         else:
             warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
-    classes = np.array([cpdag(graph) for graph in np.asarray(fitted.graphs_, dtype=bool)])
+    p = tasks.n_variables
+    allowed = np.ones((p, p), dtype=bool)
+    if getattr(fitted, "knowledge", None) is not None:
+        allowed = fitted.resolved_knowledge().allowed
+    graphs = np.asarray(fitted.graphs_, dtype=bool)
+    classes = np.array([restricted_cpdag(graph, allowed) for graph in graphs])
     directed = classes * np.where(np.swapaxes(classes, 1, 2), 0.5, 1.0)
     return directed, message
 

@@ -28,6 +28,7 @@ from mtgbn.sampling.joint import (
     begin_chain,
     joint_model,
     likelihoods_alone,
+    reconsidered,
     run_rounds,
 )
 from mtgbn.sampling.threads import stoppable_threads
@@ -38,6 +39,7 @@ __all__ = [
     "Record",
     "advance_map",
     "advance_posterior",
+    "disputed",
     "posterior_graphs",
     "start",
 ]
@@ -62,8 +64,13 @@ N_BLOCKS = 10
 # Draws of sigma_h that are kept, per chain: every second one is dropped when there are twice as many.
 _MOST_KEPT = 100
 
-# Halfway through the warm-up, a chain whose log density is so much below another's is given up.
-_HOPELESS = 100.0
+# After each of so many parts of the warm-up, a chain whose log density is so much below another's is
+# given up, and tasks that have come to be on the wrong side change it.
+_RACES, _HOPELESS = 3, 100.0
+
+# Chains that disagree on who belongs together after the warm-up go on for as long again, at most so many
+# times, until the log density of one is so much below that of the other that it is given up.
+_MOST_DISPUTES, _DECISIVE = 3, 5.0
 
 # A chain begins with the graph of all tasks as one where that explains so much of what a task's own
 # graph does; a task of another kind would take long to get away from it.
@@ -327,6 +334,7 @@ def _go_on(
     n_moves = round(per_pair * p * (p - 1) / 2 * min(1.0, many / p))
     model = _model(problem, state.edge_prior, state.alone_prior, n_moves)
     seeds = _chain_seeds(problem, state.n_blocks + 1)
+    warmup = _RACES * -(-warmup // _RACES)
     total = N_CHAINS * (warmup + n_rounds)
     done = 0
     counting = Lock()
@@ -346,12 +354,23 @@ def _go_on(
     workers = min(max(effective_n_jobs(n_jobs), 1), N_CHAINS)
     with stoppable_threads(workers) as (pool, look_up):
         if warmup:
-            race = -(-warmup // 2)
-            for length in (race, warmup - race):
+
+            def go(chains, length: int, *, adapt: bool) -> tuple[tuple, tuple]:
                 first = [seed.spawn(1)[0] for seed in seeds]
-                traces, chains = _run_all(pool, run, chains, first, length, adapt=True)
-                if length == race:
-                    chains = _abandon(chains, traces)
+                return _run_all(pool, run, chains, first, length, adapt=adapt)
+
+            for _ in range(_RACES):
+                traces, chains = go(chains, warmup // _RACES, adapt=True)
+                chains = [
+                    reconsidered(model, chains[place], traces[place].psi[-1], state.adjacencies)
+                    for place in _worth_going_on(traces, _HOPELESS)
+                ]
+            for _ in range(_MOST_DISPUTES):
+                if not disputed(np.array([trace.members for trace in traces])).any():
+                    break
+                total += N_CHAINS * warmup
+                traces, chains = go(chains, warmup, adapt=False)
+                chains = tuple(chains[place] for place in _worth_going_on(traces, _DECISIVE))
         traces, chains = _run_all(pool, run, chains, seeds, n_rounds, adapt=False)
     record = _extend(state.record, traces, keeps_blocks)
     return state._replace(chains=chains, record=record, n_blocks=state.n_blocks + 1)
@@ -363,14 +382,16 @@ def _run_all(pool, run, chains, seeds, length: int, *, adapt: bool) -> tuple[tup
     return tuple(zip(*pool.map(run, chains, seeds, [length] * n, [adapt] * n), strict=True))
 
 
-def _abandon(chains: tuple[JointState, ...], traces: tuple[Trace, ...]) -> tuple[JointState, ...]:
-    """Let chains that began in a much less probable region go on from where the best one is."""
-    ends = [trace.log_density[-len(trace.log_density) // 3 :].mean() for trace in traces]
+def _worth_going_on(traces: tuple[Trace, ...], margin: float) -> list[int]:
+    """For every chain the one to go on from: itself, or the best if that is better by the margin."""
+    ends = [trace.log_density[len(trace.log_density) // 2 :].mean() for trace in traces]
     best = int(np.argmax(ends))
-    return tuple(
-        chains[best] if ends[best] - end > _HOPELESS else chain
-        for chain, end in zip(chains, ends, strict=True)
-    )
+    return [best if ends[best] - end > margin else place for place, end in enumerate(ends)]
+
+
+def disputed(members: np.ndarray) -> np.ndarray:
+    """Tasks of which chains disagree whether they belong to the others, (m,)."""
+    return np.ptp(members.mean(axis=1), axis=0) > 0.5
 
 
 def _extend(record: Record | None, traces: tuple[Trace, ...], keeps_blocks: bool) -> Record:

@@ -30,6 +30,7 @@ from mtgbn.model.edge_prior import EdgePrior, EdgePriorSetting, arranged, edge_p
 from mtgbn.sampling import Draws
 from mtgbn.search import Knowledge
 from mtgbn.tasks import Tasks
+from mtgbn.tasks.names import listed
 from mtgbn.tasks.notes import unequal_scales
 
 __all__ = ["MTGBN"]
@@ -70,7 +71,9 @@ class MTGBN(Estimator):
         tasks' graphs are taken to be. "shared": both are estimated from the graphs that the tasks have
         by themselves; "density": r alone, for unrelated graphs; "sampled": both are sampled with the
         graphs; r or (r, s): fixed; a matrix or data frame of probabilities of the pairs, alone or with
-        s. Default: "shared", or (1/(p - 1), 4) under another structure prior than uniform.
+        s. Without s, r and a matrix are those of unrelated graphs, whose edges and directions say
+        nothing of each other. Default: "shared", or (1/(p - 1), 4) under another structure prior than
+        uniform.
     shared_directions : bool
         Whether an edge is likely to have the direction that it has in the other tasks. Under another
         structure prior than uniform it never is.
@@ -145,6 +148,7 @@ class MTGBN(Estimator):
     random_state_ : int
         The seed that was used; given as ``random_state`` it repeats the fit.
     nu0_ : float
+        As given, or p - 1 plus the geometric mean of the draws of delta.
     edge_prior_ : EdgePrior
     task_names_, variables_ : tuple of str
 
@@ -421,7 +425,7 @@ class MTGBN(Estimator):
             tasks.ns,
             tasks.names,
         )
-        self.nu0_ = record.delta + tasks.n_variables - 1
+        self.nu0_ = problem.nu0 if problem.nu0 else record.delta + tasks.n_variables - 1
         self.n_iter_ = max(len(state.history), state.n_blocks)
         kept = record.numbers[:, :, np.arange(record.psi.shape[1]) * record.stride]
         statistics = {
@@ -433,21 +437,25 @@ class MTGBN(Estimator):
         sigma_h = record.psi[..., rows, columns] * record.delta
         self.draws_ = Draws(sigma_h, statistics, tasks.variables, "joint")
         self.diagnostics_ = _summary_of(self.draws_) | {"n_divergent": record.diverging}
-        self._conclude(problem, state)
+        outside = explore.disputed(record.members[..., task_places])
+        disputed = tuple(name for name, is_so in zip(tasks.names, outside, strict=True) if is_so)
+        self._conclude(problem, state, disputed)
 
-    def _conclude(self, problem: em.Problem, state: em.State | explore.Exploration) -> None:
+    def _conclude(
+        self, problem: em.Problem, state: em.State | explore.Exploration, disputed: tuple = ()
+    ) -> None:
         """What follows from the draws, and how the fit ended."""
         self.random_state_ = entropy_of(problem.seeds)
         self.sigma_h_ = self.draws_.mean
         self.history_ = state.history
         self.converged_ = state.converged
         self.stop_reason_ = state.reason
-        self.warnings_ = self._worries()
+        self.warnings_ = self._worries(disputed)
         self._store_parameters()
         for warning in self.warnings_:
             warnings.warn(warning, ConvergenceWarning, stacklevel=4)
 
-    def _worries(self) -> tuple[str, ...]:
+    def _worries(self, disputed: tuple[str, ...]) -> tuple[str, ...]:
         """What a user should know before trusting the result."""
         worries = list(unequal_scales(self._tasks))
         if not self.converged_ and not self.history_:
@@ -461,8 +469,15 @@ class MTGBN(Estimator):
                 f"{last.gain:.3g} (Monte Carlo error {last.gain_error:.2g}){advice}"
             )
         found = self.diagnostics_
-        # A map estimate uses a few draws from each chain, wherever it is; nobody takes means of them.
+        # So few draws have large R-hats by chance, and graphs depend little on them.
         is_map = self.structure_prior == "uniform" and self.estimator == "map"
+        if disputed:
+            worries.append(
+                "there are tasks of which the chains disagree on whether it belongs to the others: "
+                f"{listed(disputed)}. Do not rely on their graphs before another random_state"
+                + ("" if is_map else " or a larger n_rounds")
+                + " confirms them"
+            )
         if not is_map and not found["rhat"] <= _WORST_RHAT:
             setting = "n_rounds" if self.estimator == "posterior" else "n_draws"
             worries.append(

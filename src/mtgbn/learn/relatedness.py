@@ -9,7 +9,7 @@ from mtgbn.model.edge_prior import edge_counts, estimate_edge_prior, unshared_ed
 
 __all__ = ["Relatedness", "describe_relatedness"]
 
-# A task whose probability of belonging is below this is named.
+# A task whose probability of belonging is not above this is named.
 _DOUBTFUL = 0.5
 
 # Above this the Pareto shape says that a leave-one-out estimate cannot be trusted.
@@ -28,10 +28,10 @@ class Relatedness(NamedTuple):
         nu0 - p + 1: how many rows of a task's own the shared sigma_h is worth.
     share : float
         delta / (delta + n) for the median n: the others' say in a task's coefficients.
-    density : float
-        r, the share of pairs that are joined in the graphs of the tasks that belong.
-    similarity : float
-        s, by which these graphs are most probable.
+    joined : float
+        Share of the pairs that are joined, in the graphs of the tasks that belong.
+    density, similarity : float
+        r and s of the edge prior by which these graphs are most probable.
     edge_correlation : float
         1/(1 + s): correlation of an edge's presence in one task with that in another.
     membership : array (m,)
@@ -46,6 +46,7 @@ class Relatedness(NamedTuple):
 
     delta: float
     share: float
+    joined: float
     density: float
     similarity: float
     edge_correlation: float
@@ -57,25 +58,27 @@ class Relatedness(NamedTuple):
     def in_words(self) -> list[str]:
         """Sentences for a reader who does not know the model."""
         degree = "mostly" if self.share > _LARGE else "hardly" if self.share < _SMALL else "partly"
-        lines = [
-            f"The tasks' connections are {degree} alike in strength: what the others say of one "
-            f"counts as much as {self.delta:.3g} rows of the task's own data "
-            f"({self.share:.0%} of the total).",
-            f"{self.density:.1%} of all pairs are joined." + self._about_edges(),
-        ]
+        lines = [f"{self.joined:.1%} of all pairs are joined." + self._about_edges()]
+        if len(self.task_names) > 1:
+            lines.insert(
+                0,
+                f"The tasks' connections are {degree} alike in strength: what the others say of one "
+                f"counts as much as {self.delta:.3g} rows of the task's own data "
+                f"({self.share:.0%} of the total).",
+            )
         outside = [
             f"{name} ({probability:.2f})"
             for name, probability in zip(self.task_names, self.membership, strict=True)
-            if probability < _DOUBTFUL
+            if not probability > _DOUBTFUL
         ]
         if outside:
-            are = "task does" if len(outside) == 1 else "tasks do"
+            do, are = ("task does", "is") if len(outside) == 1 else ("tasks do", "are")
             lines.append(
-                f"{len(outside)} {are} not seem to belong to the others (probability of belonging in "
-                f"brackets), and are learned alone: {', '.join(outside)}."
+                f"{len(outside)} {do} not seem to belong to the others (probability of belonging in "
+                f"brackets), and {are} learned alone: {', '.join(outside)}."
             )
         elif len(self.task_names) > 1:
-            lines.append("All tasks seem to belong together.")
+            lines.append("No task stands out from the others.")
         return lines
 
     def _about_edges(self) -> str:
@@ -117,6 +120,7 @@ def describe_relatedness(
         if np.ptp(log_weights) > 0:
             log_weights, pareto[t] = _smoothed(log_weights)
         left_out[t] = logsumexp(log_weights + values) - logsumexp(log_weights)
+    n_pairs = max(graphs.shape[1] * (graphs.shape[1] - 1) / 2, 1)
     together = graphs[membership > _DOUBTFUL]
     if len(together) < 2:  # nobody shares anything with anybody
         prior = unshared_edge_prior(edge_counts(graphs), len(graphs))
@@ -125,6 +129,7 @@ def describe_relatedness(
     return Relatedness(
         float(delta),
         float(delta / (delta + np.median(ns))),
+        float(np.mean((together if len(together) else graphs).sum(axis=(1, 2))) / n_pairs),
         prior.density,
         prior.similarity,
         1 / (1 + prior.similarity),

@@ -195,7 +195,7 @@ def edge_prior_of(given, variables) -> EdgePriorChoice:
     ``given`` is None (fixed defaults), r, (r, s), "shared", "density", "sampled", a matrix of r, or
     (matrix, s); a data frame is matched by name.
     """
-    p = len(variables)
+    p, whole = len(variables), given
     default = EdgePrior(min(2 * _EDGES_PER_VARIABLE / (p - 1), 0.5), _SIMILARITY)
     if isinstance(given, str):
         if given in ("shared", "sampled"):
@@ -220,10 +220,10 @@ def edge_prior_of(given, variables) -> EdgePriorChoice:
     if density.shape == (1,):
         density = density[0]
     if density.ndim not in (0, 2) or not similarity > 0:
-        raise _refusal(given)
+        raise _refusal(whole)
     if density.ndim == 0:
         if not 0 < density < 1:
-            raise _refusal(given)
+            raise _refusal(whole)
         return EdgePriorChoice(EdgePrior(float(density), similarity))
     return EdgePriorChoice(EdgePrior(_checked_matrix(density, variables), similarity))
 

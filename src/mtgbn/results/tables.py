@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 
+from mtgbn.graphs import restricted_cpdag
 from mtgbn.learn import AVG, MTGBN, SIG
 
 __all__ = ["edge_directions", "edge_table", "probability_table"]
@@ -15,14 +16,18 @@ _SMALLEST_PROBABILITY = 0.01
 def edge_directions(estimator: MTGBN | SIG | AVG) -> np.ndarray:
     """Why every edge points as it does, (m, p, p); empty text where there is none.
 
-    ``compelled``: the data exclude the other direction. ``known``: prior knowledge does. ``chosen``: the
+    ``compelled``: the data exclude the other direction. ``known``: prior knowledge does, by itself or
+    together with what it says of other edges. ``chosen``: the
     edge is reversible, the data say nothing about its direction, and of the graphs that are equally
     probable the one was taken that agrees best with the other tasks (with prior knowledge: the one that
     the search found).
     """
     reversible = estimator.cpdags_.transpose(0, 2, 1)
-    other_allowed = estimator.resolved_knowledge().allowed.T
-    reasons = np.where(reversible, np.where(other_allowed, "chosen", "known"), "compelled")
+    still = reversible
+    if estimator.knowledge is not None:
+        allowed = estimator.resolved_knowledge().allowed
+        still = np.array([restricted_cpdag(graph, allowed).T for graph in estimator.graphs_])
+    reasons = np.where(reversible, np.where(still, "chosen", "known"), "compelled")
     return np.where(estimator.graphs_, reasons, "")
 
 

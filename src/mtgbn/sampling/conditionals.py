@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mtgbn.graphs import topological_order
 from mtgbn.model.edge_prior import EdgePrior, log_odds_of_directions
 from mtgbn.sampling.graph_moves import GraphStates, log_likelihoods
 
@@ -18,8 +19,10 @@ if TYPE_CHECKING:
 __all__ = [
     "TYPICAL_DELTA",
     "likelihoods",
+    "log_prior_of_delta",
     "log_probability_alone",
     "log_ratio",
+    "reconsider_members",
     "renew_delta",
     "renew_edge_prior",
     "renew_members",
@@ -30,6 +33,9 @@ TYPICAL_DELTA = 100.0
 
 # Beyond this, tasks are as good as identical, and sums of sigma_h and scatters lose digits.
 _LARGEST_DELTA = 1e5
+
+# Graphs of other tasks that are tried for one that does not belong.
+_MOST_TRIED = 20
 
 # Metropolis steps per round, and their sizes for the logits of r and 1/(1 + s).
 _NU0_STEPS, _PRIOR_STEPS = 2, 10
@@ -56,7 +62,7 @@ def renew_delta(model, graphs, scatters, sigma_h, delta, step, rng):
         if not proposal < _LARGEST_DELTA:
             continue
         new = likelihoods(model, graphs, graphs.members, scatters, proposal * psi, proposal).sum()
-        change = new - value + _log_prior_of_delta(proposal) - _log_prior_of_delta(delta)
+        change = new - value + log_prior_of_delta(proposal) - log_prior_of_delta(delta)
         if threshold < change:
             delta, value = proposal, new
             accepted += 1
@@ -70,37 +76,96 @@ def renew_members(model, graphs: GraphStates, advantages, prior: EdgePrior, free
     uniform beforehand and integrated out. Shared directions are normalised given the task's order.
     """
     adjacencies, orders, members = graphs
-    m = len(adjacencies)
-    alone = model.log_odds_alone(prior)
-    allowed, *_ = model.constraints
-    one_way = np.log(2) * (allowed & ~np.swapaxes(allowed, 1, 2))  # as the moves have it
     there = adjacencies[members].sum(axis=0)
     for t, adjacency in enumerate(adjacencies):
         there -= adjacency & members[t]
         members[t] = False
-        n_others = int(members.sum())
-        together = prior.log_odds(there + there.T, n_others)
-        together += log_odds_of_directions(there, there + there.T, model.agreement)
-        places = np.argsort(orders[t])
-        along = free[t] & (places[:, None] < places)
-        odds = together + one_way[t], alone + one_way[t]
-        change = advantages[t] + log_ratio(adjacency, along, *odds)
-        change += np.log(n_others + 1) - np.log(m - n_others)
+        together, alone, of_members = _odds_of(model, there, members, t, prior)
+        along = _along(free[t], orders[t])
+        change = advantages[t] + log_ratio(adjacency, along, together, alone) + of_members
         # P = 1 / (1 + exp(-change)), in logarithms
         members[t] = np.log(rng.random()) < -np.logaddexp(0, -change)
         there += adjacency & members[t]
 
 
-def log_ratio(adjacency, along, log_odds, others) -> float:
-    """Log probability of a graph with these odds of its edges minus that with others.
+def reconsider_members(
+    model, graphs: GraphStates, own: np.ndarray, scatters, sigma_h, delta, prior: EdgePrior
+) -> None:
+    """Let tasks in or out where that is better with another graph; in place.
 
-    ``along`` are the edges that its order and prior knowledge leave open.
+    Given its graph a task hardly ever changes sides: a graph like the others' speaks for belonging, one
+    of its own against it. This tries the graph that it has by itself, ``own``, outside, and some of the
+    others' inside. It goes uphill, so it is for chains that have yet to arrive.
     """
-    change = np.sum((log_odds - others)[adjacency & along])
-    return float(change + np.sum((np.logaddexp(0, others) - np.logaddexp(0, log_odds))[along]))
+    adjacencies, orders, members = graphs
+    free = model.free
+
+    def best(t: int, candidates: np.ndarray, belongs: bool, log_odds) -> tuple[float, np.ndarray]:
+        """The most probable of some graphs for a task, as if each were that of a task like it."""
+        k = len(candidates)
+        copies = model._replace(
+            ns=np.repeat(model.ns[t], k),
+            alone=model.alone._replace(scales=np.repeat(model.alone.scales[t : t + 1], k, axis=0)),
+        )
+        data = np.repeat(scatters[t : t + 1], k, axis=0)
+        sides = np.full(k, belongs)
+        states = GraphStates(candidates, np.empty((k, 0), dtype=np.int64), sides)
+        values = likelihoods(copies, states, sides, data, sigma_h, delta)
+        for place, graph in enumerate(candidates):
+            along = _along(free[t], topological_order(graph))
+            values[place] += _log_probability(graph, along, log_odds)
+        return values.max(), candidates[values.argmax()]
+
+    for t in range(len(members)):
+        belonged, members[t] = bool(members[t]), False
+        others = adjacencies[members]
+        if not len(others):
+            members[t] = belonged
+            continue
+        odds_inside, odds_outside, of_members = _odds_of(
+            model, others.sum(axis=0), members, t, prior
+        )
+        now = adjacencies[t : t + 1].copy()
+        elsewhere = own[t : t + 1].copy() if belonged else np.unique(others[:_MOST_TRIED], axis=0)
+        value_inside, inside = best(t, now if belonged else elsewhere, True, odds_inside)
+        value_outside, outside = best(t, elsewhere if belonged else now, False, odds_outside)
+        members[t] = value_inside + of_members > value_outside
+        if members[t] != belonged:
+            adjacencies[t] = inside if members[t] else outside
+            orders[t] = topological_order(adjacencies[t])
 
 
-def _log_prior_of_delta(delta: float) -> float:
+def _odds_of(model, there: np.ndarray, members: np.ndarray, t: int, prior: EdgePrior) -> tuple:
+    """Log odds of a task's edges inside and outside, and of belonging.
+
+    It is not among the members, and ``there`` counts their edges.
+    """
+    n_others = int(members.sum())
+    together = prior.log_odds(there + there.T, n_others)
+    together += log_odds_of_directions(there, there + there.T, model.agreement)
+    allowed = model.constraints[0][t]
+    one_way = np.log(2) * (allowed & ~allowed.T)  # as the moves have it
+    of_members = np.log(n_others + 1) - np.log(len(members) - n_others)
+    return together + one_way, model.log_odds_alone(prior) + one_way, of_members
+
+
+def _along(free: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """Edges that an order and prior knowledge leave open."""
+    places = np.argsort(order)
+    return free & (places[:, None] < places)
+
+
+def log_ratio(adjacency, along, log_odds, others) -> float:
+    """Log probability of a graph with these odds of its edges minus that with others."""
+    return _log_probability(adjacency, along, log_odds) - _log_probability(adjacency, along, others)
+
+
+def _log_probability(adjacency, along, log_odds) -> float:
+    """Of a graph, given its order."""
+    return float(log_odds[adjacency & along].sum() - np.logaddexp(0, log_odds[along]).sum())
+
+
+def log_prior_of_delta(delta: float) -> float:
     """Log density of ln delta."""
     return np.log(delta) - 2 * np.log(delta + TYPICAL_DELTA)
 

@@ -9,6 +9,7 @@ distribution. Which of them are held fixed is a setting.
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import betaln
 
 from mtgbn.graphs import topological_order
 from mtgbn.model.edge_prior import (
@@ -23,7 +24,9 @@ from mtgbn.model.unstructured import unstructured_sigma_h
 from mtgbn.sampling import hmc
 from mtgbn.sampling.conditionals import (
     likelihoods,
+    log_prior_of_delta,
     log_probability_alone,
+    reconsider_members,
     renew_delta,
     renew_edge_prior,
     renew_members,
@@ -46,6 +49,7 @@ __all__ = [
     "begin_chain",
     "joint_model",
     "likelihoods_alone",
+    "reconsidered",
     "run_rounds",
 ]
 
@@ -158,7 +162,7 @@ class Trace(NamedTuple):
     psi : array (rounds, p, p)
         sigma_h / delta.
     delta, density, similarity, log_density, n_edges, acceptance : array (rounds,)
-        ``log_density`` is that of data and graphs given sigma_h and the edge prior.
+        ``log_density`` is that of data, graphs, members and ln delta given Psi and the edge prior.
     log_odds : array (m, p, p)
         Mean over the rounds of the edge prior's log odds in every task, given the other tasks' graphs.
     tallies : array (m, p, p)
@@ -265,6 +269,26 @@ def begin_chain(
     )
 
 
+def reconsidered(
+    model: JointModel, state: JointState, psi: np.ndarray, own: np.ndarray
+) -> JointState:
+    """Where a chain stands once misplaced tasks are let in or out; ``psi`` is its sigma_h / delta."""
+    if not model.has_outsiders:
+        return state
+    graphs = GraphStates(state.adjacencies.copy(), state.orders.copy(), state.members.copy())
+    reconsider_members(
+        model,
+        graphs,
+        own,
+        np.array(state.scatters),
+        state.delta * psi,
+        state.delta,
+        state.edge_prior,
+    )
+    adjacencies, orders, members = graphs
+    return state._replace(adjacencies=adjacencies, orders=orders, members=members)
+
+
 def run_rounds(
     model: JointModel,
     state: JointState,
@@ -366,6 +390,7 @@ def run_rounds(
         value += prior.log_probability(counts, n_members, anywhere)
         value += log_probability_of_directions(directed, model.agreement)
         value += log_probability_alone(model, prior, joined[~graphs.members], anywhere)
+        value += log_prior_of_delta(delta) + betaln(n_members + 1, m - n_members + 1)
         numbers[:, k] = delta, density, prior.similarity, value, n_edges, acceptance
         if adapt:
             rounds += 1

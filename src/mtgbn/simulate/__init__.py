@@ -1,12 +1,16 @@
 """Simulated tasks with known truth."""
 
+from mtgbn.simulate.benchmark_networks import NETWORKS, BenchmarkNetwork, load_network
 from mtgbn.simulate.hierarchical import Simulation, draw_covariance, simulate_tasks
 from mtgbn.simulate.perturbed import random_network, simulate_perturbed
 from mtgbn.simulate.thresholded import simulate_thresholded
 
 __all__ = [
+    "NETWORKS",
+    "BenchmarkNetwork",
     "Simulation",
     "draw_covariance",
+    "load_network",
     "random_network",
     "simulate_perturbed",
     "simulate_tasks",

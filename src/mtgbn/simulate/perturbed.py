@@ -13,6 +13,7 @@ import numpy as np
 from mtgbn.errors import InputError
 from mtgbn.graphs import topological_order
 from mtgbn.model.arguments import check_count, real_array
+from mtgbn.simulate.benchmark_networks import BenchmarkNetwork, load_network
 from mtgbn.simulate.hierarchical import Simulation
 from mtgbn.simulate.thresholded import row_counts
 from mtgbn.tasks import Tasks
@@ -45,7 +46,7 @@ def random_network(
 
 
 def simulate_perturbed(
-    coefficients: np.ndarray | None = None,
+    network: np.ndarray | BenchmarkNetwork | str | None = None,
     n_tasks: int = 10,
     n_rows: int | Sequence[int] = 250,
     *,
@@ -65,16 +66,19 @@ def simulate_perturbed(
 
     Parameters
     ----------
-    coefficients : array (p, p), optional
-        Of the common network; ``coefficients[i, j]`` belongs to i -> j. Default: a random network of
-        46 variables and 70 arcs.
+    network : array (p, p), BenchmarkNetwork or str, optional
+        The common network: its coefficients, of which ``[i, j]`` belongs to i -> j; or a benchmark
+        network or its name, "ecoli70", "magic-niab", "magic-irri" or "arth150", whose variables keep
+        their names, intercepts and residual variances. Default: a random network of 46 variables and 70
+        arcs.
     n_tasks : int
     n_rows : int or sequence of int
         Of every task, or of each.
     residual_variances : array (p,), optional
-        Default: 1.
+        Default: those of a benchmark network, else 1.
     level : float
-        Share of the arcs or pairs that a task changes, rounded to whole ones.
+        Share of the arcs or pairs that a task changes, rounded to whole ones; 0: all tasks are samples
+        of the network itself.
     relative_to : {"edges", "pairs"}
         Arcs of the network, which are deleted or reversed, or all pairs of variables.
     n_unrelated : int
@@ -100,11 +104,9 @@ def simulate_perturbed(
             f"n_unrelated = {n_unrelated} is more than there are tasks, n_tasks = {n_tasks}"
         )
     rng = np.random.default_rng(random_state)
-    if coefficients is None:
-        coefficients = random_network(46, 70, random_state=rng)
-    coefficients = _check_coefficients(coefficients)
-    p = len(coefficients)
-    deviations = np.sqrt(_check_variances(residual_variances, p))
+    common = _known_network(network, residual_variances, rng)
+    coefficients, p = common.coefficients, len(common.coefficients)
+    deviations = np.sqrt(common.residual_variances)
     order = rng.permutation(p)
     networks = []
     for task in range(n_tasks):
@@ -115,17 +117,21 @@ def simulate_perturbed(
     adjacencies = np.zeros((n_tasks, p, p), dtype=bool)
     covariances = np.empty((n_tasks, p, p))
     arrays = []
-    for task, network in enumerate(networks):
-        adjacencies[task] = (network != 0)[np.ix_(order, order)]
-        # x = B'x + e, column k of B the coefficients of variable k.
-        root = np.linalg.solve((np.eye(p) - network).T, np.diag(deviations))[order]
+    for task, changed in enumerate(networks):
+        adjacencies[task] = (changed != 0)[np.ix_(order, order)]
+        # x = a + B'x + e, column k of B the coefficients of variable k.
+        equations = (np.eye(p) - changed).T
+        root = np.linalg.solve(equations, np.diag(deviations))[order]
         covariances[task] = root @ root.T
         rows = rng.standard_normal((counts[task], p)) @ root.T
+        rows += np.linalg.solve(equations, common.intercepts)[order]
         if standardise:
             # The denominator of Tasks, so that the diagonals of the scatters are the n_i.
             rows = (rows - rows.mean(axis=0)) / rows.std(axis=0, ddof=1)
         arrays.append(rows)
-    return Simulation(Tasks.from_arrays(arrays), arrays, adjacencies, covariances, None, None)
+    names = [common.variables[place] for place in order] if common.variables else None
+    tasks = Tasks.from_arrays(arrays, variables=names)
+    return Simulation(tasks, arrays, adjacencies, covariances, None, None)
 
 
 def perturb_network(
@@ -181,6 +187,21 @@ def perturb_network(
     return changed
 
 
+def _known_network(network, residual_variances, rng: np.random.Generator) -> BenchmarkNetwork:
+    """What the user gave, with what was left out; variables without names have none."""
+    if isinstance(network, str):
+        network = load_network(network)
+    if not isinstance(network, BenchmarkNetwork):
+        coefficients = random_network(46, 70, random_state=rng) if network is None else network
+        coefficients = _check_coefficients(coefficients)
+        ones = np.ones(len(coefficients))
+        network = BenchmarkNetwork("", (), coefficients, 0 * ones, ones)
+    if residual_variances is None:
+        return network
+    variances = _check_variances(residual_variances, len(network.coefficients))
+    return network._replace(residual_variances=variances)
+
+
 def _unrelated_network(coefficients: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     sizes = np.abs(coefficients[coefficients != 0])
     network = random_network(len(coefficients), len(sizes), random_state=rng)
@@ -220,9 +241,7 @@ def _check_coefficients(coefficients: np.ndarray) -> np.ndarray:
     return coefficients
 
 
-def _check_variances(variances: np.ndarray | None, p: int) -> np.ndarray:
-    if variances is None:
-        return np.ones(p)
+def _check_variances(variances: np.ndarray, p: int) -> np.ndarray:
     variances = real_array(variances, "residual_variances")
     if variances.shape != (p,):
         raise InputError(
