@@ -10,6 +10,7 @@ __version__ = "0.1.0.dev0"
 # Loaded on first use, so that `import mtgbn` does not pay for numba and scipy.
 _SUBPACKAGES = (
     "errors",
+    "experiments",
     "graphs",
     "learn",
     "metrics",

@@ -11,7 +11,9 @@ from typing import IO
 
 import numpy as np
 
-__all__ = ["read_npz", "writing"]
+from mtgbn.errors import InputError
+
+__all__ = ["locked", "read_npz", "writing"]
 
 
 @contextlib.contextmanager
@@ -31,6 +33,27 @@ def writing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             os.unlink(name)
         raise
     _sync_folder(path.parent)
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other commands that would write there out of a folder, where the system can."""
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(f"another command is writing to {str(folder)!r}") from None
+        except OSError:  # a file system without locks
+            pass
+        yield
+    finally:
+        os.close(handle)
 
 
 def read_npz(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:

@@ -336,6 +336,65 @@ def show(folder: str, edges: int) -> None:
     run_show(folder, edges)
 
 
+_EXPERIMENTS = ("sample-size", "task-number", "density", "perturbation")
+
+
+@cli.command()
+@click.argument("experiment", type=click.Choice(_EXPERIMENTS), metavar="EXPERIMENT")
+@click.argument("out", type=click.Path())
+@click.option(
+    "--full/--quick",
+    default=True,
+    show_default=True,
+    help="The paper's settings, hours of work; or a part of them, about a minute.",
+)
+@click.option(
+    "--repetitions",
+    type=click.IntRange(1),
+    help="Simulated problems per setting; more can be added later. [default: 10, 1 or 2 with --quick]",
+)
+@click.option(
+    "--method",
+    "methods",
+    multiple=True,
+    help="Only this one, in all settings; may be given several times. SIG, AVG, MTGBN, MTGBN-posterior, "
+    "MTGBN-paper (the paper's configuration), and two steps from that to MTGBN: MTGBN-corrected, "
+    "MTGBN-unshared.",
+)
+@click.option(
+    "--seed", default=1, show_default=True, type=click.IntRange(0), help="Same seed, same rows."
+)
+@click.option(
+    "--jobs",
+    default=-1,
+    show_default=True,
+    type=click.IntRange(-1),
+    help="Processes; -1: all cores.",
+)
+@click.option("--scheduler", metavar="ADDRESS", help="Of a Dask cluster to compute on.")
+@click.option("--quiet", is_flag=True, help="Print errors only.")
+def reproduce(experiment: str, out: str, full: bool, **options) -> None:
+    """Run one of the paper's simulations and write rows, tables and a figure to the folder OUT.
+
+    EXPERIMENT is sample-size (Figure 3), task-number (Figure 4), density (Figure 5) or perturbation
+    (Table 2). Every cell, one method on one simulated problem, is kept in OUT/cells.sqlite as soon as it
+    is done: a run that was interrupted or killed goes on with the same command, and a run with more
+    repetitions adds them.
+
+    Exit codes: 0 done, 1 bad settings or cells that failed, 2 bad usage, 130 interrupted.
+    """
+    from mtgbn.cli.reproduce import run_reproduce
+
+    if options["jobs"] == 0:
+        raise click.UsageError("--jobs must be -1 or at least 1")
+    try:
+        code = run_reproduce(experiment, out, quick=not full, **options)
+    except KeyboardInterrupt:
+        click.echo("mtgbn: interrupted; the same command goes on", err=True)
+        sys.exit(130)
+    sys.exit(code)
+
+
 def main() -> None:
     """Run the command line; errors of ours end it with a message, not with a traceback."""
     from mtgbn.errors import GraphError, ImproperPosteriorError, InputError

@@ -14,9 +14,11 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
+from mtgbn.cli.cluster import connected
 from mtgbn.cli.describe import escape, read_tasks
 from mtgbn.cli.edge_prior import EdgePriorFile, read_edge_prior
 from mtgbn.errors import ConvergenceWarning, ImproperPosteriorError, InputError
+from mtgbn.files import locked
 from mtgbn.learn import AVG, MTGBN, SIG, State
 from mtgbn.learn.explore import N_BLOCKS, Exploration
 from mtgbn.results import load_result, save_result, summarise
@@ -65,7 +67,7 @@ def run_fit(
     folder.mkdir(parents=True, exist_ok=True)
     start = time.monotonic()
     try:
-        with _locked(folder):
+        with locked(folder):
             if resume and (code := _finished(folder, estimator, tasks)) is not None:
                 say(f"{out} holds this very result, finished; nothing to resume.")
                 return code
@@ -186,27 +188,6 @@ def _clean(folder: Path, estimator, resume: bool) -> None:
         checkpoint.unlink(missing_ok=True)
 
 
-@contextlib.contextmanager
-def _locked(folder: Path):
-    """Keep other fits out of the folder, where the system can."""
-    try:
-        import fcntl
-    except ImportError:
-        yield
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError(f"another fit is writing to {str(folder)!r}") from None
-        except OSError:  # a file system without locks
-            pass
-        yield
-    finally:
-        os.close(handle)
-
-
 def _finished(folder: Path, estimator, tasks: Tasks) -> int | None:
     """Exit code of the result in a folder, if it is what was asked for; None if there is more to do."""
     if not (folder / RESULT_FILE).exists():
@@ -250,29 +231,14 @@ def _same_data(fitted: Tasks, tasks: Tasks) -> bool:
 @contextlib.contextmanager
 def _cluster(address: str | None):
     """Searches run on the Dask cluster at this address; without one, in threads here."""
-    if address is None:
-        yield
-        return
-    try:
-        from distributed import Client
-    except ImportError as error:
-        raise InputError("--scheduler needs Dask: pip install 'mtgbn[dask]'") from error
-    from joblib import parallel_config
-
-    try:
-        client = Client(address, timeout="10s", set_as_default=True)
-    except Exception as error:  # of many kinds, by what is wrong with the address
-        raise InputError(f"there is no Dask scheduler at {address!r}: {error}") from error
-    with client, parallel_config("dask", wait_for_workers_timeout=60):
-        try:
+    with connected(address, "the same command with --resume goes on") as client:
+        if client is None:
             yield
-        except Exception as error:
-            if not isinstance(error, TimeoutError) and "distributed" not in type(error).__module__:
-                raise
-            raise InputError(
-                f"the Dask cluster at {address!r} has no workers or was lost ({error}); the same "
-                "command with --resume goes on"
-            ) from error
+            return
+        from joblib import parallel_config
+
+        with parallel_config("dask", wait_for_workers_timeout=60):
+            yield
 
 
 class _Watch:

@@ -68,10 +68,6 @@ _MOST_KEPT = 100
 # given up, and tasks that have come to be on the wrong side change it.
 _RACES, _HOPELESS = 3, 100.0
 
-# Chains that disagree on who belongs together after the warm-up go on for as long again, at most so many
-# times, until the log density of one is so much below that of the other that it is given up.
-_MOST_DISPUTES, _DECISIVE = 3, 5.0
-
 # A chain begins with the graph of all tasks as one where that explains so much of what a task's own
 # graph does; a task of another kind would take long to get away from it.
 _EXPLAINS = 0.5
@@ -353,24 +349,13 @@ def _go_on(
     chains = state.chains
     workers = min(max(effective_n_jobs(n_jobs), 1), N_CHAINS)
     with stoppable_threads(workers) as (pool, look_up):
-        if warmup:
-
-            def go(chains, length: int, *, adapt: bool) -> tuple[tuple, tuple]:
-                first = [seed.spawn(1)[0] for seed in seeds]
-                return _run_all(pool, run, chains, first, length, adapt=adapt)
-
-            for _ in range(_RACES):
-                traces, chains = go(chains, warmup // _RACES, adapt=True)
-                chains = [
-                    reconsidered(model, chains[place], traces[place].psi[-1], state.adjacencies)
-                    for place in _worth_going_on(traces, _HOPELESS)
-                ]
-            for _ in range(_MOST_DISPUTES):
-                if not disputed(np.array([trace.members for trace in traces])).any():
-                    break
-                total += N_CHAINS * warmup
-                traces, chains = go(chains, warmup, adapt=False)
-                chains = tuple(chains[place] for place in _worth_going_on(traces, _DECISIVE))
+        for _ in range(_RACES if warmup else 0):
+            first = [seed.spawn(1)[0] for seed in seeds]
+            traces, chains = _run_all(pool, run, chains, first, warmup // _RACES, adapt=True)
+            chains = [
+                reconsidered(model, chains[place], traces[place].psi[-1], state.adjacencies)
+                for place in _worth_going_on(traces)
+            ]
         traces, chains = _run_all(pool, run, chains, seeds, n_rounds, adapt=False)
     record = _extend(state.record, traces, keeps_blocks)
     return state._replace(chains=chains, record=record, n_blocks=state.n_blocks + 1)
@@ -382,11 +367,11 @@ def _run_all(pool, run, chains, seeds, length: int, *, adapt: bool) -> tuple[tup
     return tuple(zip(*pool.map(run, chains, seeds, [length] * n, [adapt] * n), strict=True))
 
 
-def _worth_going_on(traces: tuple[Trace, ...], margin: float) -> list[int]:
-    """For every chain the one to go on from: itself, or the best if that is better by the margin."""
+def _worth_going_on(traces: tuple[Trace, ...]) -> list[int]:
+    """For every chain the one to go on from: itself, or the best if it is hopeless."""
     ends = [trace.log_density[len(trace.log_density) // 2 :].mean() for trace in traces]
     best = int(np.argmax(ends))
-    return [best if ends[best] - end > margin else place for place, end in enumerate(ends)]
+    return [best if ends[best] - end > _HOPELESS else place for place, end in enumerate(ends)]
 
 
 def disputed(members: np.ndarray) -> np.ndarray:

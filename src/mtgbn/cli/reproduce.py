@@ -1,0 +1,215 @@
+"""`mtgbn reproduce`: one of the paper's simulations, from nothing to rows, tables and a figure."""
+
+import json
+import os
+import platform
+import time
+from collections import defaultdict
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+import mtgbn
+from mtgbn.cli.cluster import connected
+from mtgbn.cli.describe import escape
+from mtgbn.errors import InputError
+from mtgbn.experiments import EXPERIMENTS, Cell, Store, cells_of, run_cells, summarise
+from mtgbn.experiments.figures import draw_figure, figure_as_bytes
+from mtgbn.experiments.tables import as_csv, as_markdown, headline, times_as_csv
+from mtgbn.files import locked, writing
+
+__all__ = ["run_reproduce"]
+
+# Files that this command writes; a folder with others is not its own.
+_OURS = {
+    *("cells.sqlite", "cells.sqlite-journal", "rows.csv", "table.csv", "table.md", "times.csv"),
+    *("run.json", "figure.svg", "figure.png"),
+}
+_PACKAGES = ("numpy", "scipy", "numba", "joblib", "arviz-stats")
+_MOST_FAILURES_SHOWN = 5
+
+
+def run_reproduce(
+    name: str,
+    out: str,
+    *,
+    quick: bool,
+    repetitions: int | None,
+    methods: tuple[str, ...],
+    seed: int,
+    jobs: int,
+    scheduler: str | None,
+    quiet: bool,
+) -> int:
+    """Compute what is missing, write everything; returns the exit code."""
+    console = Console(stderr=True, quiet=quiet, emoji=False, soft_wrap=True)
+    experiment = EXPERIMENTS[name]
+    plan = list(cells_of(experiment, quick=quick, repetitions=repetitions, methods=methods or None))
+    folder = Path(out)
+    _check_folder(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    jobs = (os.cpu_count() or 1) if jobs < 0 else jobs
+    with locked(folder), Store(folder, experiment, seed) as store:
+        missing = store.missing(plan)
+        done = len(plan) - len(missing)
+        console.print(
+            escape(
+                f"{experiment.title}: {len(plan)} cells"
+                + (f", of which {done} are there already" if done else "")
+                + (" (--quick takes about a minute)" if not quick and len(missing) > 100 else "")
+                + ". Interrupt it at any time; the same command goes on."
+            )
+        )
+        start = time.monotonic()
+        n_computed = len(missing)
+        failures = []
+        if missing:
+            with (
+                connected(scheduler, "the same command goes on") as client,
+                _Watch(console, store, plan, missing, jobs, client) as watch,
+            ):
+                failures = run_cells(
+                    missing, seed, store, jobs=jobs, client=client, done=watch.done
+                )
+        rows = store.rows(plan)
+        summaries = summarise(experiment, rows)
+        seconds = store.seconds()
+        _write_text(folder / "rows.csv", store.as_csv(rows))
+        _write_text(folder / "table.csv", as_csv(experiment, summaries))
+        _write_text(folder / "table.md", as_markdown(experiment, summaries))
+        _write_text(folder / "times.csv", times_as_csv(experiment, seconds))
+        about = {
+            "command": _command(name, quick, repetitions, methods, seed),
+            "cells": len(rows),
+            "cpu_hours": round(sum(value for _, value in seconds) / 3600, 2),
+            "versions": {
+                "mtgbn": store.versions() or [mtgbn.__version__],
+                "python": platform.python_version(),
+                **{package: version(package) for package in _PACKAGES},
+            },
+            "processor": platform.machine(),
+        }
+        _write_text(folder / "run.json", json.dumps(about, indent=2) + "\n")
+        drawn = _draw(folder, experiment, summaries)
+    console.print(escape(headline(experiment, summaries)))
+    elapsed = time.monotonic() - start
+    console.print(
+        escape(
+            f"Computed {n_computed - len(failures)} cells in {_duration(elapsed)}; wrote "
+            f"{folder / 'table.md'}, table.csv, rows.csv{drawn}"
+        )
+    )
+    for failure in failures[:_MOST_FAILURES_SHOWN]:
+        where = ", ".join(f"{key} {value}" for key, value in failure.cell.setting.items())
+        console.print(
+            escape(
+                f"Failed: {failure.cell.method}, {where}, repetition {failure.cell.repetition}: "
+                f"{failure.reason}"
+            )
+        )
+    if failures:
+        console.print(f"{len(failures)} cells failed; the same command tries them again.")
+    return 1 if failures else 0
+
+
+def _check_folder(folder: Path) -> None:
+    if not str(folder).strip() or folder == Path():
+        raise click.UsageError("OUT must be a folder of its own")
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{str(folder)!r} is a file; give a folder for the results")
+    if not folder.exists():
+        return
+    if not os.access(folder, os.W_OK):
+        raise InputError(f"the folder {str(folder)!r} cannot be written to")
+    others = [
+        name for name in os.listdir(folder) if name not in _OURS and not name.endswith(".part")
+    ]
+    if others and not any((folder / name).exists() for name in ("cells.sqlite", "rows.csv")):
+        raise InputError(f"{str(folder)!r} holds other files; give a new or empty folder")
+    for path in folder.glob(".*.part"):  # of a run that was killed while it wrote
+        path.unlink(missing_ok=True)
+
+
+def _command(
+    name: str, quick: bool, repetitions: int | None, methods: tuple[str, ...], seed: int
+) -> str:
+    parts = ["mtgbn", "reproduce", name, "OUT", "--quick" if quick else "--full"]
+    if repetitions is not None:
+        parts += ["--repetitions", str(repetitions)]
+    for method in methods:
+        parts += ["--method", method]
+    return " ".join([*parts, "--seed", str(seed)])
+
+
+def _draw(folder: Path, experiment, summaries) -> str:
+    """Write the figure, if matplotlib is there; what to say of it."""
+    try:
+        version("matplotlib")
+    except PackageNotFoundError:
+        return "; for the figure: pip install 'mtgbn[plot]'"
+    figure = draw_figure(experiment, summaries)
+    for kind in ("svg", "png"):
+        with writing(folder / f"figure.{kind}") as file:
+            file.write(figure_as_bytes(figure, kind))
+    return ", figure.svg and figure.png"
+
+
+def _write_text(path: Path, text: str) -> None:
+    with writing(path) as file:
+        file.write(text.encode())
+
+
+class _Watch:
+    """The bar that a person sees, with the time left by what such cells took so far."""
+
+    def __init__(self, console: Console, store: Store, plan, missing, jobs: int, client) -> None:
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[left]}"),
+            console=console,
+            transient=True,
+            disable=console.quiet or not console.is_terminal,
+        )
+        self._workers = jobs if client is None else max(sum(client.nthreads().values()), 1)
+        self._left = {self._key(cell): cell for cell in missing}
+        self._seconds: dict[str, list[float]] = defaultdict(list)
+        for row, seconds in store.seconds():
+            self._seconds[row["method"]].append(seconds)
+        self._bar = self._progress.add_task(
+            "Cells", total=len(plan), completed=len(plan) - len(missing), left=""
+        )
+
+    def __enter__(self):
+        self._progress.start()
+        return self
+
+    def __exit__(self, *exception) -> None:
+        self._progress.stop()
+
+    @staticmethod
+    def _key(cell: Cell) -> tuple:
+        return (*cell.setting.values(), cell.repetition, cell.method)
+
+    def done(self, cell: Cell, seconds: float) -> None:
+        """A cell is there."""
+        self._left.pop(self._key(cell), None)
+        self._seconds[cell.method].append(seconds)
+        typical = np.mean([value for values in self._seconds.values() for value in values])
+        expected = sum(
+            np.mean(self._seconds[each.method]) if self._seconds[each.method] else typical
+            for each in self._left.values()
+        )
+        left = f"about {_duration(expected / self._workers)} left"
+        self._progress.update(self._bar, advance=1, left=left)
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,121 @@
+"""The paper's figures: means over repetitions with 95 % confidence bands."""
+
+import io
+
+import numpy as np
+from scipy.stats import t as student
+
+from mtgbn.experiments.designs import METHODS, Experiment, Setting
+from mtgbn.experiments.tables import Summary, main_measure
+
+__all__ = ["draw_figure", "figure_as_bytes"]
+
+# Okabe and Ito's colours, which colour-blind readers can tell apart; markers say the same again.
+_COLOURS = ("#0072B2", "#E69F00", "#999999", "#CC79A7", "#56B4E9", "#009E73", "#000000")
+_MARKERS = ("o", "s", "x", "v", "^", "D", "*")
+_STYLES = {
+    method: {"color": colour, "marker": marker}
+    for method, colour, marker in zip(METHODS, _COLOURS, _MARKERS, strict=True)
+}
+
+# The paper's four panels.
+_FOUR = ("skeleton_error", "skeleton_distance", "skeleton_precision", "skeleton_f_score")
+
+_WORDS = {
+    "n_rows": "rows per task",
+    "n_tasks": "tasks",
+    "density": "density",
+    "level": "level of perturbation",
+    "nu0": "nu0",
+    "skeleton_error": "adjacency error",
+    "skeleton_distance": "adjacency distance",
+    "skeleton_precision": "adjacency precision",
+    "skeleton_f_score": "adjacency F-score",
+    "arrowhead_error": "arrowhead error",
+}
+
+# What the paper's text says of MTGBN's adjacency error over all sample sizes.
+_PAPERS_RANGE = (0.03, 0.06)
+
+
+def draw_figure(experiment: Experiment, summaries: list[Summary]):
+    """A matplotlib figure with a panel per combination of what the experiment's rows and columns show.
+
+    Without columns of settings there is one for each of the paper's four measures.
+    """
+    from matplotlib.figure import Figure
+
+    row_values = _values(experiment.rows, summaries)
+    column_values = _values(experiment.columns, summaries)
+    measures = [main_measure(experiment)] if experiment.columns else list(_FOUR)
+    n_rows, n_columns = len(row_values), len(column_values) * len(measures)
+    figure = Figure(figsize=(3.2 * n_columns + 0.4, 2.5 * n_rows + 1.0), layout="constrained")
+    panels = figure.subplots(n_rows, n_columns, squeeze=False, sharex=True)
+    for row, by_row in enumerate(row_values):
+        for column in range(n_columns):
+            by_column = column_values[column // len(measures)]
+            measure = measures[column % len(measures)]
+            panel = panels[row, column]
+            chosen = by_row | by_column
+            _draw_lines(panel, experiment, summaries, chosen, measure)
+            if experiment.name == "sample-size" and measure == "skeleton_error":
+                panel.axhspan(*_PAPERS_RANGE, color="0.9", label="MTGBN in the paper's text")
+            panel.set_title(_title(chosen), fontsize="medium")
+            panel.set_ylabel(_WORDS[measure])
+            if row == n_rows - 1:
+                panel.set_xlabel(_WORDS[experiment.axis])
+            panel.grid(alpha=0.3)
+    entries: dict = {}
+    for panel in panels.flat:
+        handles, labels = panel.get_legend_handles_labels()
+        entries |= dict(zip(labels, handles, strict=True))
+    figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=4)
+    figure.suptitle(experiment.title)
+    return figure
+
+
+def figure_as_bytes(figure, kind: str) -> bytes:
+    """The figure as SVG or PNG, the same bytes for the same numbers."""
+    import matplotlib
+
+    buffer = io.BytesIO()
+    metadata = {"Date": None} if kind == "svg" else {"Software": None}
+    with matplotlib.rc_context({"svg.hashsalt": "mtgbn", "svg.fonttype": "none"}):
+        figure.savefig(buffer, format=kind, dpi=150, metadata=metadata)
+    return buffer.getvalue()
+
+
+def _draw_lines(panel, experiment, summaries, chosen: Setting, measure: str) -> None:
+    here = [each for each in summaries if chosen.items() <= each.setting.items()]
+    for method in METHODS:
+        points = sorted(
+            (each.setting[experiment.axis], each.mean(measure), _half_width(each, measure))
+            for each in here
+            if each.method == method
+        )
+        if not points:
+            continue
+        x, mean, half = (np.array(values, dtype=float) for values in zip(*points, strict=True))
+        style = _STYLES[method]
+        panel.plot(x, mean, label=method, markersize=4, linewidth=1.2, **style)
+        panel.fill_between(
+            x, mean - half, mean + half, color=style["color"], alpha=0.15, linewidth=0
+        )
+
+
+def _half_width(summary: Summary, measure: str) -> float:
+    """Of a 95 % confidence interval of the mean; 0 with less than three values, which tell nothing."""
+    n = int(np.sum(~np.isnan(summary.values[measure])))
+    return float(student.ppf(0.975, n - 1) * summary.error(measure)) if n > 2 else 0.0
+
+
+def _values(keys: tuple[str, ...], summaries: list[Summary]) -> list[Setting]:
+    """The combinations of these keys that occur, in order; one that says nothing without keys."""
+    found = {tuple(each.setting[key] for key in keys): None for each in summaries}
+    return [dict(zip(keys, values, strict=True)) for values in found] or [{}]
+
+
+def _title(chosen: Setting) -> str:
+    return ", ".join(
+        f"{_WORDS.get(key, key.replace('_', ' '))} {value}" for key, value in chosen.items()
+    )

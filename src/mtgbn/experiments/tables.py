@@ -1,0 +1,222 @@
+"""Means over repetitions, with standard errors: as CSV, and as Markdown beside the paper's figures."""
+
+import csv
+import io
+from typing import NamedTuple
+
+import numpy as np
+
+from mtgbn.experiments.cells import Row, measures_of
+from mtgbn.experiments.designs import Experiment, Setting
+
+__all__ = ["Summary", "as_csv", "as_markdown", "headline", "summarise", "times_as_csv"]
+
+# Arrowhead errors of the paper's Table 2: SIG, AVG and MTGBN at levels of 5, 10, 20 and 30 % of all
+# pairs, 250 rows.
+PAPERS_TABLE = {
+    "ecoli70": {
+        "SIG": (0.048, 0.079, 0.085, 0.098),
+        "AVG": (0.047, 0.073, 0.082, 0.095),
+        "MTGBN": (0.039, 0.060, 0.074, 0.083),
+    },
+    "magic-niab": {
+        "SIG": (0.053, 0.079, 0.093, 0.110),
+        "AVG": (0.049, 0.075, 0.091, 0.105),
+        "MTGBN": (0.045, 0.062, 0.079, 0.089),
+    },
+    "magic-irri": {
+        "SIG": (0.091, 0.110, 0.124, 0.132),
+        "AVG": (0.089, 0.091, 0.110, 0.120),
+        "MTGBN": (0.065, 0.080, 0.090, 0.110),
+    },
+}
+_PAPERS_LEVELS = (0.05, 0.1, 0.2, 0.3)
+
+_BASELINES = ("SIG", "AVG")
+
+
+class Summary(NamedTuple):
+    """One method in one setting: over its repetitions."""
+
+    setting: Setting
+    method: str
+    values: dict[str, np.ndarray]
+    """Per measure, one number per repetition; nan where there was none."""
+    repetitions: tuple[int, ...]
+
+    def mean(self, measure: str) -> float:
+        """Over the repetitions that have a value."""
+        values = self.values[measure]
+        known = values[~np.isnan(values)]
+        return float(known.mean()) if known.size else float("nan")
+
+    def error(self, measure: str) -> float:
+        """Standard error of the mean; nan with less than two values."""
+        values = self.values[measure]
+        known = values[~np.isnan(values)]
+        return float(known.std(ddof=1) / np.sqrt(known.size)) if known.size > 1 else float("nan")
+
+
+def summarise(experiment: Experiment, rows: list[Row]) -> list[Summary]:
+    """Group rows by setting and method, in the order in which they come."""
+    groups: dict[tuple, list[Row]] = {}
+    for row in rows:
+        key = (*(row[name] for name in experiment.keys), row["method"])
+        groups.setdefault(key, []).append(row)
+    found = []
+    for key, members in groups.items():
+        members = sorted(members, key=lambda row: row["repetition"])
+        values = {
+            name: np.array([np.nan if row[name] is None else row[name] for row in members], float)
+            for name in measures_of(experiment)
+        }
+        setting = dict(zip(experiment.keys, key[:-1], strict=True))
+        repetitions = tuple(row["repetition"] for row in members)
+        found.append(Summary(setting, key[-1], values, repetitions))
+    places = {tuple(setting.values()): place for place, setting in enumerate(experiment.full)}
+    return sorted(found, key=lambda each: places.get(tuple(each.setting.values()), len(places)))
+
+
+def as_csv(experiment: Experiment, summaries: list[Summary]) -> str:
+    """One line per setting and method: mean and standard error of every measure."""
+    measures = measures_of(experiment)
+    columns = [f"{name}{end}" for name in measures for end in ("", "_se")]
+    lines = [[*experiment.keys, "method", "repetitions", *columns]]
+    for each in summaries:
+        numbers = [f(name) for name in measures for f in (each.mean, each.error)]
+        texts = ["" if np.isnan(number) else repr(number) for number in numbers]
+        lines.append([*each.setting.values(), each.method, len(each.repetitions), *texts])
+    return _text(lines)
+
+
+def times_as_csv(experiment: Experiment, seconds: list[tuple[Row, float]]) -> str:
+    """Mean CPU seconds of a fit, per setting and method; these differ from run to run."""
+    groups: dict[tuple, list[float]] = {}
+    for row, value in seconds:
+        key = (*(row[name] for name in experiment.keys), row["method"])
+        groups.setdefault(key, []).append(value)
+    lines = [[*experiment.keys, "method", "cells", "cpu_seconds"]]
+    lines += [
+        [*key, len(values), f"{np.mean(values):.3g}"]
+        for key, values in sorted(groups.items(), key=lambda item: tuple(map(str, item[0])))
+    ]
+    return _text(lines)
+
+
+def main_measure(experiment: Experiment) -> str:
+    """What the paper reports: the error of arrowheads, or of adjacencies where there are none."""
+    return "arrowhead_error" if experiment.has_directions else "skeleton_error"
+
+
+def as_markdown(experiment: Experiment, summaries: list[Summary]) -> str:
+    """The main measure of all methods side by side, and how MTGBN compares with the better baseline."""
+    measure = main_measure(experiment)
+    methods = list(dict.fromkeys(each.method for each in summaries))
+    varied = [
+        key for key in experiment.keys if len({setting[key] for setting in experiment.full}) > 1
+    ]
+    has_paper = experiment.has_directions
+    title = measure.replace("_", " ")
+    lines = [
+        f"# {experiment.title}",
+        "",
+        f"Mean {title} over repetitions ± its standard error; best in bold. The last column is MTGBN's "
+        "minus that of the better baseline, repetition by repetition: negative is better.",
+        *(
+            [
+                "",
+                "In brackets: the paper's figures, where it has any; its design differs in what it "
+                "leaves open.",
+            ]
+            if has_paper
+            else []
+        ),
+        "",
+    ]
+    header = [*varied, "repetitions", *methods, "MTGBN - better baseline"]
+    table = [header, ["---"] * len(header)]
+    for of_setting in _by_setting(summaries):
+        setting = next(iter(of_setting.values())).setting
+        means = {name: each.mean(measure) for name, each in of_setting.items()}
+        best = min(means.values())
+        cells = []
+        for name in methods:
+            if name not in of_setting:
+                cells.append("-")
+                continue
+            text = f"{means[name]:.4f} ± {of_setting[name].error(measure):.4f}"
+            text = f"**{text}**" if means[name] == best else text
+            paper = _papers_figure(setting, name) if has_paper else None
+            cells.append(text if paper is None else f"{text} ({paper:.3f})")
+        counts = sorted({len(each.repetitions) for each in of_setting.values()})
+        repetitions = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+        difference = paired_difference(of_setting, measure)
+        last = "-" if difference is None else "{:+.4f} ± {:.4f}".format(*difference[:2])
+        table.append([*(str(setting[key]) for key in varied), repetitions, *cells, last])
+    lines += ["| " + " | ".join(cells) + " |" for cells in table]
+    return "\n".join([*lines, "", headline(experiment, summaries), ""])
+
+
+def paired_difference(
+    of_setting: dict[str, Summary], measure: str
+) -> tuple[float, float, str] | None:
+    """MTGBN minus the baseline with the smaller mean, its standard error, and that baseline's name.
+
+    Over the repetitions that both have; None if there are none.
+    """
+    found = {name: of_setting[name] for name in _BASELINES if name in of_setting}
+    if "MTGBN" not in of_setting or not found:
+        return None
+    name = min(found, key=lambda each: found[each].mean(measure))
+    ours, theirs = (
+        dict(zip(each.repetitions, each.values[measure], strict=True))
+        for each in (of_setting["MTGBN"], found[name])
+    )
+    values = np.array([ours[number] - theirs[number] for number in ours if number in theirs])
+    if not values.size:
+        return None
+    spread = values.std(ddof=1) / np.sqrt(values.size) if values.size > 1 else np.nan
+    return float(values.mean()), float(spread), name
+
+
+def headline(experiment: Experiment, summaries: list[Summary]) -> str:
+    """In how many settings MTGBN is ahead, and where it is not."""
+    measure = main_measure(experiment)
+    ahead, behind = 0, []
+    for of_setting in _by_setting(summaries):
+        difference = paired_difference(of_setting, measure)
+        if difference is None:
+            continue
+        value, spread, name = difference
+        if value < 0:
+            ahead += 1
+            continue
+        setting = next(iter(of_setting.values())).setting
+        words = ", ".join(f"{key} {value}" for key, value in setting.items())
+        within = "within" if value <= spread else "beyond"
+        behind.append(f"{words} ({name} by {value:.4f}, {within} one standard error)")
+    total = ahead + len(behind)
+    if not total:
+        return "There is no setting with both MTGBN and a baseline."
+    text = f"MTGBN is ahead of SIG and AVG in {ahead} of {total} settings."
+    return text + (f" Not ahead: {'; '.join(behind)}." if behind else "")
+
+
+def _by_setting(summaries: list[Summary]) -> list[dict[str, Summary]]:
+    found: dict[tuple, dict[str, Summary]] = {}
+    for each in summaries:
+        found.setdefault(tuple(each.setting.values()), {})[each.method] = each
+    return list(found.values())
+
+
+def _papers_figure(setting: Setting, method: str) -> float | None:
+    if setting["relative_to"] != "pairs" or setting["n_rows"] != 250:
+        return None
+    figures = PAPERS_TABLE.get(setting["network"], {}).get(method)
+    return figures[_PAPERS_LEVELS.index(setting["level"])] if figures else None
+
+
+def _text(lines: list[list]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(lines)
+    return text.getvalue()

@@ -1,0 +1,174 @@
+"""`mtgbn reproduce`: the same rows for any number of processes, after a kill, and on a cluster."""
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+
+import pytest
+from click.testing import CliRunner
+from distributed import Client, LocalCluster
+
+from mtgbn.cli import cli
+
+PROGRAM = [sys.executable, "-c", "from mtgbn.cli import main; main()"]
+# Methods that take a moment; what is tested here is not how well they learn.
+FAST = ["--method", "SIG", "--method", "AVG", "--quick", "--repetitions", "4"]
+TABLES = ("rows.csv", "table.csv", "table.md", "figure.svg")
+
+
+def run(*arguments):
+    return CliRunner().invoke(cli, ["reproduce", *map(str, arguments)])
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A run that nothing disturbed, with one process."""
+    out = tmp_path_factory.mktemp("finished") / "out"
+    result = run("task-number", out, *FAST, "--jobs", 1)
+    assert result.exit_code == 0, result.output
+    return out
+
+
+def same_tables(one, other):
+    return all((one / name).read_bytes() == (other / name).read_bytes() for name in TABLES)
+
+
+def stored(out):
+    """Every cell with the time that it took, which tells whether it was computed again."""
+    with sqlite3.connect(out / "cells.sqlite", timeout=30) as connection:
+        return connection.execute(
+            "select n_tasks, repetition, method, cpu_seconds from cells"
+        ).fetchall()
+
+
+def test_everything_is_written(finished):
+    names = {path.name for path in finished.iterdir()}
+    assert names == {*TABLES, "figure.png", "times.csv", "run.json", "cells.sqlite"}
+    about = json.loads((finished / "run.json").read_text())
+    assert about["cells"] == 16
+    assert about["command"] == (
+        "mtgbn reproduce task-number OUT --quick --repetitions 4 --method SIG --method AVG --seed 1"
+    )
+    assert len((finished / "rows.csv").read_text().splitlines()) == 17
+    assert (finished / "figure.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_two_processes_give_the_same(finished, tmp_path):
+    result = run("task-number", tmp_path / "out", *FAST, "--jobs", 2)
+    assert result.exit_code == 0
+    assert same_tables(finished, tmp_path / "out")
+
+
+def test_a_finished_run_computes_nothing(finished):
+    before = stored(finished)
+    result = run("task-number", finished, *FAST)
+    assert "16 cells, of which 16 are there already" in result.output
+    assert "Computed 0 cells" in result.output
+    assert stored(finished) == before
+
+
+def test_more_repetitions_are_added(finished, tmp_path):
+    few = [*FAST[:-1], "2"]
+    assert run("task-number", tmp_path, *few, "--jobs", 1).exit_code == 0
+    assert len(stored(tmp_path)) == 8
+    result = run("task-number", tmp_path, *FAST, "--jobs", 1)
+    assert "of which 8 are there already" in result.output
+    assert same_tables(finished, tmp_path)
+
+
+def test_killed_and_started_again(finished, tmp_path):
+    command = [*PROGRAM, "reproduce", "task-number", str(tmp_path), *FAST, "--jobs", "2"]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    kept = []
+    while len(kept) < 4 and time.monotonic() < deadline:
+        time.sleep(0.05)
+        if (tmp_path / "cells.sqlite").exists():
+            try:
+                kept = stored(tmp_path)
+            except sqlite3.OperationalError:  # not set up yet
+                continue
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    kept = stored(tmp_path)
+    assert 4 <= len(kept) < 16
+    assert not (tmp_path / "table.csv").exists()
+    result = run("task-number", tmp_path, *FAST)
+    assert result.exit_code == 0
+    assert f"of which {len(kept)} are there already" in result.output
+    after = stored(tmp_path)
+    assert len(after) == 16
+    assert set(kept) <= set(after)  # with their times: none was computed twice
+    assert same_tables(finished, tmp_path)
+
+
+def test_an_interrupt_says_how_to_go_on(tmp_path):
+    command = [*PROGRAM, "reproduce", "task-number", str(tmp_path), "--full", "--jobs", "2"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    while not (tmp_path / "cells.sqlite").exists():
+        time.sleep(0.1)
+    time.sleep(2)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted; the same command goes on" in said
+    assert "Traceback" not in said
+
+
+def test_a_process_that_dies_is_replaced(finished, tmp_path, monkeypatch):
+    """The first process kills itself once; the run starts others and ends as if nothing had been."""
+    marker = tmp_path / "died"
+    monkeypatch.setenv("MTGBN_TEST_DIES_ONCE", str(marker))
+    command = [
+        sys.executable,
+        "-c",
+        "import dies_once; from mtgbn.cli import main; main()",
+        *("reproduce", "task-number", str(tmp_path / "out"), *FAST, "--jobs", "2"),
+    ]
+    environment = {**os.environ, "PYTHONPATH": os.path.dirname(__file__)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert marker.exists()
+    assert same_tables(finished, tmp_path / "out")
+
+
+@pytest.mark.filterwarnings("ignore")  # the cluster's own, about the worker that was lost
+def test_a_cluster_that_loses_a_worker(finished, tmp_path):
+    cluster = LocalCluster(
+        n_workers=2,
+        threads_per_worker=1,
+        processes=True,
+        dashboard_address=None,
+        local_directory=str(tmp_path / "dask"),
+        silence_logs=50,
+    )
+    with cluster, Client(cluster) as client:
+        pids = list(client.run(os.getpid).values())
+        command = [*PROGRAM, "reproduce", "task-number", str(tmp_path / "out"), *FAST]
+        process = subprocess.Popen([*command, "--scheduler", cluster.scheduler_address])
+        while not (tmp_path / "out" / "cells.sqlite").exists():
+            time.sleep(0.05)
+        os.kill(pids[0], signal.SIGKILL)
+        assert process.wait(timeout=180) == 0
+    assert same_tables(finished, tmp_path / "out")
+
+
+def test_bad_use_is_explained(tmp_path, finished):
+    assert "Invalid value" in run("sample", tmp_path / "o").output
+    assert "--jobs must be -1 or at least 1" in run("density", tmp_path / "o", "--jobs", 0).output
+    (tmp_path / "other.txt").write_text("mine")
+    for arguments, message in (
+        (("density", tmp_path), "holds other files"),
+        (("density", tmp_path / "other.txt"), "is a file"),
+        (("density", finished), "its experiment is task-number"),
+        (("task-number", finished, "--seed", 5), "its seed is 1, not 5"),
+        (("task-number", tmp_path / "o", "--method", "x"), "no method 'x'"),
+        (("density", tmp_path / "o", "--scheduler", "tcp://127.0.0.1:1"), "no Dask scheduler"),
+    ):
+        result = run(*arguments)
+        assert result.exit_code == 1
+        assert message in str(result.exception)
