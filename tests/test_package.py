@@ -41,14 +41,18 @@ def test_help_is_light():
     code = """
 from click.testing import CliRunner
 from mtgbn.cli import cli
-for arguments in (["--help"], ["demo", "--help"], ["fit", "--help"], ["--version"]):
+for arguments in (["--help"], ["demo", "--help"], ["fit", "--help"], ["reproduce", "--help"], ["--version"]):
     assert CliRunner().invoke(cli, arguments).exit_code == 0
 """
     assert loaded_after(code) & HEAVY == set()
 
 
 @pytest.mark.parametrize(
-    "name", ["model", "sampling", "simulate", "tasks", "graphs", "search", "learn", "results"]
+    "name",
+    [
+        *("model", "sampling", "simulate", "tasks", "graphs", "search", "learn", "results"),
+        *("experiments", "experiments.figures"),
+    ],
 )
 def test_subpackages_load_no_extras(name):
     loaded = loaded_after(f"import mtgbn.{name}")

@@ -8,11 +8,13 @@ import subprocess
 import sys
 import time
 
+import psutil
 import pytest
 from click.testing import CliRunner
 from distributed import Client, LocalCluster
 
-from mtgbn.cli import cli
+from mtgbn.cli import _EXPERIMENTS, cli
+from mtgbn.experiments import EXPERIMENTS, METHODS
 
 PROGRAM = [sys.executable, "-c", "from mtgbn.cli import main; main()"]
 # Methods that take a moment; what is tested here is not how well they learn.
@@ -43,6 +45,12 @@ def stored(out):
         return connection.execute(
             "select n_tasks, repetition, method, cpu_seconds from cells"
         ).fetchall()
+
+
+def test_the_help_knows_all_experiments_and_methods():
+    assert tuple(EXPERIMENTS) == _EXPERIMENTS
+    text = " ".join(run("--help").output.split()).replace("- ", "-")
+    assert all(name in text for name in (*EXPERIMENTS, *METHODS))
 
 
 def test_everything_is_written(finished):
@@ -92,8 +100,12 @@ def test_killed_and_started_again(finished, tmp_path):
                 kept = stored(tmp_path)
             except sqlite3.OperationalError:  # not set up yet
                 continue
+    workers = psutil.Process(process.pid).children(recursive=True)
+    assert len(workers) >= 2
     process.send_signal(signal.SIGKILL)
     process.wait()
+    _, orphans = psutil.wait_procs(workers, timeout=60)
+    assert orphans == []
     kept = stored(tmp_path)
     assert 4 <= len(kept) < 16
     assert not (tmp_path / "table.csv").exists()

@@ -1,6 +1,9 @@
 """Running cells in processes of this machine or on a Dask cluster, and keeping each when it is done."""
 
+import os
 import signal
+import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
 from typing import NamedTuple
@@ -29,6 +32,9 @@ _MOST_DEATHS = 3
 
 # Cells that wait in the queue of a cluster or of the processes here, for each that is running.
 _WAITING_PER_WORKER = 2
+
+# How often a worker looks whether its parent is still there.
+_SECONDS_BETWEEN_LOOKS = 1.0
 
 
 class Failure(NamedTuple):
@@ -111,7 +117,7 @@ class _executor:  # noqa: N801, used like a function
             from joblib.externals.loky import ProcessPoolExecutor
 
             self._executor: Executor = ProcessPoolExecutor(
-                jobs, timeout=None, initializer=_leave_interrupts_to_the_parent, env=_ONE_THREAD
+                jobs, timeout=None, initializer=_follow_the_parent, env=_ONE_THREAD
             )
             self._n_workers = jobs
         else:
@@ -128,5 +134,14 @@ class _executor:  # noqa: N801, used like a function
             self._executor.shutdown(wait=kind is None)
 
 
-def _leave_interrupts_to_the_parent() -> None:
+def _follow_the_parent() -> None:
+    """In a worker: leave interrupts to the parent, and end when it was killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_SECONDS_BETWEEN_LOOKS)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
