@@ -41,7 +41,8 @@ def test_help_is_light():
     code = """
 from click.testing import CliRunner
 from mtgbn.cli import cli
-for arguments in (["--help"], ["demo", "--help"], ["fit", "--help"], ["reproduce", "--help"], ["--version"]):
+commands = [["demo"], ["fit"], ["reproduce"], []]
+for arguments in (["--version"], *([*command, "--help"] for command in commands)):
     assert CliRunner().invoke(cli, arguments).exit_code == 0
 """
     assert loaded_after(code) & HEAVY == set()
