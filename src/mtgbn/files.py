@@ -13,7 +13,7 @@ import numpy as np
 
 from mtgbn.errors import InputError
 
-__all__ = ["locked", "read_npz", "writing"]
+__all__ = ["locked", "read_npz", "sync_folder", "writing"]
 
 
 @contextlib.contextmanager
@@ -32,7 +32,7 @@ def writing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         with contextlib.suppress(OSError):
             os.unlink(name)
         raise
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
 @contextlib.contextmanager
@@ -74,7 +74,7 @@ def _umask() -> int:
     return mask
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make the renaming itself survive a loss of power, where the system can."""
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)

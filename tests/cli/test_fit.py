@@ -167,7 +167,7 @@ def test_posterior_gives_the_probabilities_of_the_estimator(tiny, tmp_path):
     assert loaded.adjacency_probabilities_[:, 0, 2].min() > 0.5
     assert (tmp_path / "out" / "probabilities.tsv").exists()
     shown = " ".join(run("show", tmp_path / "out").output.split())
-    for word in ("R-hat is below 1.05", "probability", "All tasks", "belongs"):
+    for word in ("R-hat is below 1.05", "probability", "stands out", "belongs"):
         assert word in shown
     assert "EM iteration" not in shown
 
@@ -205,8 +205,8 @@ def test_missing_values(tiny, tmp_path):
     assert refused.exit_code == 1
     assert "'t1'" in str(refused.exception)
     baseline = run("fit", tiny / "holey", tmp_path / "out", "--missing", "em", "--method", "sig")
-    assert baseline.exit_code == 1
-    assert "'t1' lacks values" in str(baseline.exception)
+    assert baseline.exit_code == 2
+    assert "sig needs complete data" in baseline.output
     assert not (tmp_path / "out").exists()
     done = run("fit", tiny / "holey", tmp_path / "out", "--missing", "em")
     assert done.exit_code == 0, done.output
@@ -400,13 +400,65 @@ def test_resume_of_a_finished_result_checks_what_was_asked_for(data, tmp_path):
     out = tmp_path / "out"
     assert run("fit", data / "tasks", out, "--max-iter", 1).exit_code == 3
     assert run("fit", data / "tasks", out, "--resume", "--max-iter", 1).exit_code == 3
-    for options in (["--nu0", "77"], ["--method", "sig"], ["--standardise"]):
+    for options, message in (
+        (["--nu0", "77"], "is the checkpoint of a fit with nu0=None, not 77.0"),
+        (["--method", "sig"], "holds an interrupted fit of MTGBN"),
+        (["--standardise"], "is the checkpoint of other data"),
+    ):
         refused = program("fit", data / "tasks", out, "--resume", *options)
         assert refused.returncode == 1
-        assert "other data or settings" in refused.stderr
+        assert message in refused.stderr
     assert run("fit", data / "tasks", out, "--resume").exit_code == 0
     run("fit", data / "tasks", tmp_path / "straight")
     assert contents(out) == contents(tmp_path / "straight")
+
+
+def test_a_result_of_shifted_data_is_of_other_data(tiny, tmp_path):
+    """Scatters are the same; predictions are not."""
+    (tmp_path / "moved").mkdir()
+    for path in (tiny / "whole").iterdir():
+        header, *lines = path.read_text().splitlines()
+        moved = [",".join(repr(float(cell) + 4096.0) for cell in line.split(",")) for line in lines]
+        kept = [",".join(repr(float(cell) - 4096.0) for cell in line.split(",")) for line in moved]
+        (tmp_path / "moved" / path.name).write_text("\n".join([header, *moved]))
+        (tmp_path / path.name).write_text("\n".join([header, *kept]))
+    (tmp_path / "kept").mkdir()
+    for path in tmp_path.glob("*.csv"):
+        path.rename(tmp_path / "kept" / path.name)
+    one, other = (Tasks.from_folder(tmp_path / name) for name in ("kept", "moved"))
+    assert np.abs(one.scatters - other.scatters).max() < 1e-6
+    assert run("fit", tmp_path / "kept", tmp_path / "out", "--method", "sig").exit_code == 0
+    refused = run("fit", tmp_path / "moved", tmp_path / "out", "--method", "sig", "--resume")
+    assert refused.exit_code == 1
+    assert "other data or settings" in str(refused.exception)
+
+
+def test_an_interrupted_overwrite_can_be_resumed(tiny, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    assert run("fit", tiny / "whole", out).exit_code == 0
+    before = contents(out)
+    other = ["--seed", 2, "--estimator", "posterior", "--rounds", 20]
+
+    def interrupt(self, state):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("mtgbn.cli.fit._Watch.iterated", interrupt)
+        assert run("fit", tiny / "whole", out, "--overwrite", *other).exit_code == 130
+    # The old result is still there, and asking for it does not lose the new fit.
+    assert "finished; nothing to resume" in run("fit", tiny / "whole", out, "--resume").output
+    found = contents(out)
+    assert {name: found[name] for name in before} == before
+    assert run("fit", tiny / "whole", out, "--resume", *other).exit_code == 0
+    run("fit", tiny / "whole", tmp_path / "straight", *other)
+    assert contents(out) == contents(tmp_path / "straight")
+
+
+def test_a_loop_of_links_is_no_folder(tiny, tmp_path):
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    refused = program("fit", tiny / "whole", tmp_path / "loop")
+    assert refused.returncode == 1
+    assert "Traceback" not in refused.stderr
 
 
 def test_one_folder_is_for_one_fit_at_a_time(data, tmp_path):
@@ -418,7 +470,7 @@ def test_one_folder_is_for_one_fit_at_a_time(data, tmp_path):
     refused = program("fit", data / "tasks", out)
     os.close(handle)
     assert refused.returncode == 1
-    assert "another fit" in refused.stderr
+    assert "another command" in refused.stderr
     assert run("fit", data / "tasks", out).exit_code == 0
 
 

@@ -35,6 +35,13 @@ def finished(tmp_path_factory):
     return out
 
 
+def has_cells(out):
+    try:
+        return len(stored(out)) > 0
+    except sqlite3.OperationalError:  # not set up yet
+        return False
+
+
 def same_tables(one, other):
     return all((one / name).read_bytes() == (other / name).read_bytes() for name in TABLES)
 
@@ -92,14 +99,11 @@ def test_killed_and_started_again(finished, tmp_path):
     command = [*PROGRAM, "reproduce", "task-number", str(tmp_path), *FAST, "--jobs", "2"]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
-    kept = []
-    while len(kept) < 4 and time.monotonic() < deadline:
+    while time.monotonic() < deadline:
         time.sleep(0.05)
-        if (tmp_path / "cells.sqlite").exists():
-            try:
-                kept = stored(tmp_path)
-            except sqlite3.OperationalError:  # not set up yet
-                continue
+        has_file = (tmp_path / "cells.sqlite").exists()
+        if has_file and has_cells(tmp_path) and len(stored(tmp_path)) >= 4:
+            break
     workers = psutil.Process(process.pid).children(recursive=True)
     assert len(workers) >= 2
     process.send_signal(signal.SIGKILL)
@@ -121,14 +125,16 @@ def test_killed_and_started_again(finished, tmp_path):
 def test_an_interrupt_says_how_to_go_on(tmp_path):
     command = [*PROGRAM, "reproduce", "task-number", str(tmp_path), "--full", "--jobs", "2"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    while not (tmp_path / "cells.sqlite").exists():
+    while not ((tmp_path / "cells.sqlite").exists() and has_cells(tmp_path)):
         time.sleep(0.1)
-    time.sleep(2)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "interrupted; the same command goes on" in said
     assert "Traceback" not in said
+    # What is there is in the tables.
+    n_rows = len((tmp_path / "rows.csv").read_text().splitlines()) - 1
+    assert n_rows == len(stored(tmp_path))
 
 
 def test_a_process_that_dies_is_replaced(finished, tmp_path, monkeypatch):

@@ -235,3 +235,17 @@ def test_nonsense_is_refused(change, message):
 def test_scatters_have_no_rows_to_draw():
     with pytest.raises(InputError, match="holds scatters and no rows"):
         bootstrap_edges(Tasks.from_any(collider()), SIG())
+
+
+def test_rows_without_a_value_are_not_drawn():
+    rows = collider(m=3, n=30)
+    rows[0, :3] = np.nan
+    options = {"missing": "em", "effective_samples": [27, 30, 30]}
+    found = bootstrap_edges(rows, Keeper(), n_resamples=3, random_state=1, **options)
+    assert found.n_resamples == 3
+
+
+def test_an_estimator_may_have_a_knowledge_of_its_own():
+    keeper = Keeper()
+    keeper.knowledge = "mine"
+    assert bootstrap_edges(collider(), keeper, n_resamples=2, random_state=0).n_resamples == 2

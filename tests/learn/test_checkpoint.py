@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from learn_oracles import related_tasks
 
-from mtgbn.errors import InputError
+from mtgbn.errors import ConvergenceWarning, InputError
 from mtgbn.learn import MTGBN, EdgePrior, Iteration, State, checkpoint
 from mtgbn.learn.checkpoint import fingerprint, read_checkpoint, write_checkpoint
 from mtgbn.learn.explore import Exploration
@@ -209,6 +209,27 @@ def test_other_settings_are_refused(path, changes, message):
         learner(**changes).fit(TASKS, checkpoint=path)
     assert str(path) in str(caught.value)
     assert "remove it to start anew" in str(caught.value)
+
+
+def test_relabelled_edge_priors_are_other_ones(tmp_path):
+    tasks = related_tasks(1)
+    p = tasks.n_variables
+    # As it is, the large ones are on the diagonal and mean nothing; with the rows the other way round not.
+    matrix = np.full((p, p), 0.1)
+    np.fill_diagonal(matrix, 0.9)
+    other = [*tasks.variables[::-1]]
+    stop = MTGBN(
+        edge_prior=pd.DataFrame(matrix, tasks.variables, tasks.variables),
+        max_iter=1,
+        random_state=0,
+    )
+    with pytest.warns(ConvergenceWarning):
+        stop.fit(tasks, checkpoint=tmp_path / "c.npz")
+    turned = MTGBN(
+        edge_prior=pd.DataFrame(matrix, other, tasks.variables), max_iter=1, random_state=0
+    )
+    with pytest.raises(InputError, match="is the checkpoint of a fit with edge_prior="):
+        turned.set_params(max_iter=3).fit(tasks, checkpoint=tmp_path / "c.npz")
 
 
 def test_other_data_are_refused(path):

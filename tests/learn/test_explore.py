@@ -9,6 +9,8 @@ from mtgbn.errors import InputError
 from mtgbn.graphs import cpdag, is_dag, skeleton
 from mtgbn.learn import MTGBN, explore
 from mtgbn.search import Knowledge
+from mtgbn.search.mmpc import find_candidates
+from mtgbn.simulate import random_network, simulate_perturbed, simulate_tasks
 from mtgbn.tasks import Tasks
 
 KINDS = ["map", "posterior"]
@@ -392,3 +394,46 @@ def test_means_of_incomplete_tasks_are_learned_too():
     found = learner("map", missing="em").fit(arrays)
     means = found.sample(0, 4000, random_state=0).mean(axis=0)
     np.testing.assert_allclose(means, complete, atol=0.15)
+
+
+def test_a_known_order_does_not_make_edges_more_probable():
+    """Without data, the pairs that required edges leave open have their prior probability."""
+    p = 5
+    rows = np.random.default_rng(0).standard_normal((1, 40, p))
+    tasks = Tasks.from_arrays(rows, effective_samples=1e-6)
+    chain = [(f"x{k}", f"x{k + 1}") for k in range(p - 1)]
+    learner = MTGBN(
+        estimator="posterior",
+        edge_prior=0.1,
+        n_rounds=200,
+        knowledge={"required": chain},
+        random_state=0,
+    ).fit(tasks)
+    found = learner.adjacency_probabilities_[0]
+    open_pairs = np.triu(np.ones((p, p), dtype=bool), 2)
+    # 24,000 dependent moves for each of six pairs
+    assert abs(found[open_pairs].mean() - 0.1) < 0.02
+    assert (np.diagonal(found, 1) == 1).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_task_takes_no_edge_from_others_that_it_may_not_have(kind):
+    """Candidates differ between tasks, and tasks that change sides try the graphs of others."""
+    for seed in (136, 3):
+        network = random_network(5, 6, random_state=seed)
+        simulation = simulate_perturbed(network, 6, 20, level=0.4, n_unrelated=2, random_state=seed)
+        learner = MTGBN(estimator=kind, search="mmhc", n_rounds=20, random_state=1)
+        learner.fit(simulation.tasks)
+        allowed = find_candidates(simulation.tasks.scatters, simulation.tasks.ns, "mmpc")
+        assert not (learner.graphs_ & ~allowed).any()
+        if kind == "posterior":
+            assert (learner.edge_probabilities_[~allowed] == 0).all()
+            assert learner.adjacency_probabilities_.max() <= 1
+
+
+def test_a_fit_with_spawned_seeds_can_be_repeated():
+    tasks = simulate_tasks(3, 4, 40, random_state=1).tasks
+    seeds = np.random.SeedSequence(5).spawn(2)[1]
+    one = MTGBN(random_state=seeds).fit(tasks)
+    again = MTGBN(random_state=one.random_state_).fit(tasks)
+    np.testing.assert_array_equal(one.draws_.sigma_h, again.draws_.sigma_h)

@@ -1,6 +1,8 @@
 """Results on disk: whole, checked, the same every time."""
 
+import contextlib
 import csv
+import errno
 import io
 import json
 import os
@@ -13,6 +15,7 @@ import xarray
 
 from mtgbn import AVG, MTGBN, SIG, Knowledge, Tasks, load_result, save_result
 from mtgbn.errors import ConvergenceWarning, InputError, NotFittedError
+from mtgbn.files import writing
 from mtgbn.graphs import cpdag, from_dot, from_graphml
 from mtgbn.results import summarise
 from mtgbn.results.folder import _digest
@@ -175,9 +178,39 @@ def read_table(path):
 
 
 def places(estimator, row):
-    tasks = [name.replace("\t", " ") for name in estimator.task_names_]
     ends = (estimator.variables_.index(row[end]) for end in ("source", "target"))
-    return tasks.index(row["task"]), *ends
+    return estimator.task_names_.index(row["task"]), *ends
+
+
+def test_a_full_disk_leaves_the_old_result_whole(fitted, tmp_path, monkeypatch):
+    save_result(fitted["MTGBN"], tmp_path)
+    before = contents(tmp_path)
+    written = []
+
+    @contextlib.contextmanager
+    def full(path):
+        written.append(path)
+        if len(written) == 3:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        with writing(path) as file:
+            yield file
+
+    monkeypatch.setattr("mtgbn.results.folder.writing", full)
+    with pytest.raises(OSError, match="No space left"):
+        save_result(fitted["MTGBN, posterior"], tmp_path)
+    assert contents(tmp_path) == before
+    assert type(load_result(tmp_path)) is MTGBN
+
+
+def test_names_of_any_kind_survive_the_tables(tmp_path):
+    names = ['"q', "a\tb", "a b", "x,y"]
+    rows = np.random.default_rng(0).standard_normal((2, 40, 4))
+    rows[:, :, 1:] += 2 * rows[:, :, :1]
+    estimator = SIG().fit(Tasks.from_arrays(rows, variables=names))
+    save_result(estimator, tmp_path)
+    found = pd.read_csv(tmp_path / "edges.tsv", sep="\t")
+    assert len(found) == estimator.graphs_.sum()
+    assert set(found["source"]) | set(found["target"]) <= set(names)
 
 
 @pytest.mark.parametrize("kind", ["MTGBN", "MTGBN, posterior", "SIG, matrix"])
@@ -475,7 +508,7 @@ def test_the_summary_counts_edges_and_their_directions(fitted, tmp_path, kind):
         cells = dict(zip(summary.tasks.headings, row, strict=True))
         assert cells["task"] == name
         assert cells["edges"] == str(graph.sum())
-        assert cells["of which chosen"] == str(chosen.count(name.replace("\t", " ")))
+        assert cells["of which chosen"] == str(chosen.count(name))
     counts = sum(int(row[1].split()[0]) for row in summary.edges.rows)
     assert counts == estimator.graphs_.sum()
 

@@ -201,3 +201,13 @@ def test_effective_samples_of_a_series_go_by_its_labels(frames):
         Tasks.from_frames(frames, effective_samples={3, 4})
     with pytest.raises(InputError, match="centre must be True or False; got 'no'"):
         Tasks.from_frames(frames, centre="no")
+
+
+def test_a_link_to_nowhere_is_not_passed_over(tmp_path):
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / name).write_text("x,y\n1,2\n2,1\n3,5\n")
+    (tmp_path / "c.csv").symlink_to(tmp_path / "annex" / "c")
+    with pytest.raises(
+        InputError, match=r"c\.csv' is a link to a file that is not there; fetch it"
+    ):
+        Tasks.from_folder(tmp_path)

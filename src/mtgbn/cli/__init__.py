@@ -291,6 +291,10 @@ def fit(context: click.Context, data: str, out: str, method: str, **options) -> 
         _refuse(context, pointless, f"--estimator {of_mtgbn['estimator']}")
     else:
         _refuse(context, _OF_MTGBN, f"--method {method}")
+        if reading["missing"] == "em":
+            raise click.UsageError(
+                f"--missing em is for --method mtgbn; {method} needs complete data"
+            )
     writing = {
         "graph_formats": options.pop("graphs"),
         "draws_format": options.pop("draws_format"),

@@ -77,11 +77,14 @@ def _cells(path: Path) -> tuple[list[str], dict[str, list[str]]]:
     except UnicodeDecodeError as error:
         raise InputError(f"the edge prior in {path} is not UTF-8 text; save it as UTF-8") from error
     delimiter = "\t" if "\t" in text.partition("\n")[0] else ","
-    lines = [
-        [cell.strip() for cell in line]
-        for line in csv.reader(text.splitlines(), delimiter=delimiter)
-        if any(cell.strip() for cell in line)
-    ]
+    try:
+        lines = [
+            [cell.strip() for cell in line]
+            for line in csv.reader(text.splitlines(), delimiter=delimiter)
+            if any(cell.strip() for cell in line)
+        ]
+    except csv.Error as error:
+        raise InputError(f"the edge prior in {path} is no table: {error}") from error
     if len(lines) < 2:
         raise InputError(
             f"the edge prior in {path} is no table: give the variables' names in the first line and, "

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import time
 import warnings
 from functools import partial
@@ -154,7 +155,7 @@ def _check_folder(data: str, folder: Path, resume: bool, overwrite: bool) -> Non
         raise click.UsageError("OUT must be a folder of its own")
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{str(folder)!r} is a file; give a folder for the results")
-    if folder.resolve() == Path(data).resolve():
+    if os.path.realpath(folder) == os.path.realpath(data):
         raise InputError("OUT must be another folder than DATA")
     if not folder.exists():
         return
@@ -178,7 +179,10 @@ def _check_folder(data: str, folder: Path, resume: bool, overwrite: bool) -> Non
 def _clean(folder: Path, estimator, resume: bool) -> None:
     """Remove what a killed fit left half written, and a checkpoint that is not wanted."""
     for path in [*folder.glob(".*.part"), *folder.glob("*/.*.part")]:
-        path.unlink(missing_ok=True)
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
     checkpoint = folder / _CHECKPOINT
     if resume and checkpoint.exists() and not isinstance(estimator, MTGBN):
         raise InputError(
@@ -199,6 +203,8 @@ def _finished(folder: Path, estimator, tasks: Tasks) -> int | None:
     same = type(found) is type(estimator) and _same_data(found._tasks, tasks)
     for name in sorted(set(now) - may_differ) if same else ():
         same = same and plain(then[name]) == plain(now[name])
+    if not same and (folder / _CHECKPOINT).exists():
+        return None  # of a fit that was to replace the result; it knows what it belongs to
     if not same:
         raise InputError(
             f"{str(folder)!r} holds a finished result of other data or settings; use --overwrite or "
@@ -206,16 +212,15 @@ def _finished(folder: Path, estimator, tasks: Tasks) -> int | None:
         )
     if not converged and now["max_iter"] > found.n_iter_:
         return None
-    if converged:
-        # Of a fit that was killed right after its end.
-        (folder / _CHECKPOINT).unlink(missing_ok=True)
     return 0 if converged else NOT_CONVERGED
 
 
 def _same_data(fitted: Tasks, tasks: Tasks) -> bool:
     """Whether a fit was of these tasks."""
+    if not (np.array_equal(fitted.scales, tasks.scales) and len(fitted) == len(tasks)):
+        return False
     if not tasks.incomplete:
-        return fitted == tasks
+        return fitted == tasks and np.array_equal(fitted.centres, tasks.centres)
     if fitted.scatters.shape != tasks.scatters.shape:
         return False
     # A fit puts means over imputed rows in the place of scatters and centres, and the means of what

@@ -65,17 +65,21 @@ def run_reproduce(
             )
         )
         start = time.monotonic()
-        n_computed = len(missing)
-        failures = []
+        failures, is_interrupted = [], False
         if missing:
             with (
                 connected(scheduler, "the same command goes on") as client,
                 _Watch(console, store, plan, missing, jobs, client) as watch,
             ):
-                failures = run_cells(
-                    missing, seed, store, jobs=jobs, client=client, done=watch.done
-                )
+                try:
+                    failures = run_cells(
+                        missing, seed, store, jobs=jobs, client=client, done=watch.done
+                    )
+                except KeyboardInterrupt:
+                    is_interrupted = True
         rows = store.rows(plan)
+        if not rows and is_interrupted:
+            raise KeyboardInterrupt
         summaries = summarise(experiment, rows)
         seconds = store.seconds()
         _write_text(folder / "rows.csv", store.as_csv(rows))
@@ -99,10 +103,12 @@ def run_reproduce(
     elapsed = time.monotonic() - start
     console.print(
         escape(
-            f"Computed {n_computed - len(failures)} cells in {_duration(elapsed)}; wrote "
+            f"Computed {len(rows) - done} cells in {_duration(elapsed)}; wrote "
             f"{folder / 'table.md'}, table.csv, rows.csv{drawn}"
         )
     )
+    if is_interrupted:
+        raise KeyboardInterrupt
     for failure in failures[:_MOST_FAILURES_SHOWN]:
         where = ", ".join(f"{key} {value}" for key, value in failure.cell.setting.items())
         console.print(

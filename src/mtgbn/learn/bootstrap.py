@@ -10,10 +10,12 @@ from joblib import Parallel, delayed
 
 from mtgbn.errors import CollinearityWarning, ConvergenceWarning, InputError
 from mtgbn.graphs import restricted_cpdag
+from mtgbn.learn.estimator import Estimator
 from mtgbn.learn.multitask import MTGBN
 from mtgbn.model.arguments import check_count, seed_sequence
 from mtgbn.tasks import Tasks
 from mtgbn.tasks.checks import finite_floats, refuse_constant
+from mtgbn.tasks.incomplete import without_empty_rows
 from mtgbn.tasks.tables import Table, align
 
 __all__ = ["Bootstrap", "bootstrap_edges"]
@@ -152,9 +154,10 @@ def _read(data, options: dict[str, Any]) -> tuple[list[Table], dict[str, Any]]:
     tables, options = _Reader.from_any(data, **options)
     is_missing_allowed = options.get("missing", "error") == "em"
     tables = align(tables, union=is_missing_allowed)
+    if is_missing_allowed:  # drawn again, rows without a value would be missing from a resample
+        return [without_empty_rows(table) for table in tables], options
     return [
-        table._replace(values=finite_floats(table, missing_allowed=is_missing_allowed))
-        for table in tables
+        table._replace(values=finite_floats(table, missing_allowed=False)) for table in tables
     ], options
 
 
@@ -248,7 +251,7 @@ def _learn(tables, lengths, is_centred, options, estimator, seed) -> tuple[np.nd
             warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
     p = tasks.n_variables
     allowed = np.ones((p, p), dtype=bool)
-    if getattr(fitted, "knowledge", None) is not None:
+    if isinstance(fitted, Estimator):
         allowed = fitted.resolved_knowledge().allowed
     graphs = np.asarray(fitted.graphs_, dtype=bool)
     classes = np.array([restricted_cpdag(graph, allowed) for graph in graphs])

@@ -20,7 +20,7 @@ from mtgbn.tasks import Tasks
 
 __all__ = ["fingerprint", "read_checkpoint", "write_checkpoint"]
 
-_FORMAT = "mtgbn checkpoint 2"
+_FORMAT = "mtgbn checkpoint 3"
 
 # What a state is made of; nothing else is ever made from a file.
 _KINDS = {

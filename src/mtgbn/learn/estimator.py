@@ -11,14 +11,14 @@ from mtgbn.graphs import consensus_members, cpdag
 from mtgbn.learn.canonical import canonical_order
 from mtgbn.learn.em import vague_sigma_h
 from mtgbn.learn.parameters import Network, Parameters, posterior_network
-from mtgbn.model.arguments import check_count, seed_sequence
+from mtgbn.model.arguments import check_count, entropy_text, seed_sequence
 from mtgbn.model.edge_prior import EdgePrior
 from mtgbn.sampling.joint import ALONE_DELTA
 from mtgbn.search import Constraints, Knowledge, SearchSettings, find_candidates, restrict
 from mtgbn.tasks import Tasks
 from mtgbn.tasks.names import name_position
 
-__all__ = ["Estimator", "entropy_of", "entropy_text", "network_alone", "seeds_of"]
+__all__ = ["Estimator", "entropy_of", "network_alone"]
 
 
 class Estimator:
@@ -239,20 +239,3 @@ def entropy_of(seeds: np.random.SeedSequence) -> int | list[int] | str:
         return entropy_text(seeds)
     entropy = seeds.entropy
     return int(entropy) if np.ndim(entropy) == 0 else [int(number) for number in entropy]
-
-
-def entropy_text(seeds: np.random.SeedSequence) -> str:
-    """The seeds as text: whole numbers of any size, which JSON readers may not hold."""
-    entropy = seeds.entropy
-    numbers = [entropy] if np.ndim(entropy) == 0 else list(entropy)
-    return " ".join(map(str, numbers)) + "; " + " ".join(map(str, seeds.spawn_key))
-
-
-def seeds_of(text: str) -> np.random.SeedSequence:
-    """The seeds that `entropy_text` wrote down."""
-    entropy, key = text.split(";")
-    numbers = [int(number) for number in entropy.split()]
-    return np.random.SeedSequence(
-        numbers[0] if len(numbers) == 1 else numbers,
-        spawn_key=tuple(int(number) for number in key.split()),
-    )

@@ -275,7 +275,8 @@ def advance_map(
     enough = problem.tolerance * (1 if number < _PATIENCE else 3)
     if number and share <= enough:
         converged = True
-        reason = f"on fresh draws, {share:.1%} of the edges changed (enough: {enough:.1%})"
+        times = "" if number < _PATIENCE else ", three times tol after the third iteration"
+        reason = f"on fresh draws, {share:.1%} of the edges changed (enough: {enough:.1%}{times})"
     elif len(history) >= problem.max_iter:
         reason = f"max_iter = {problem.max_iter} iterations were done"
     return state._replace(
@@ -352,10 +353,15 @@ def _go_on(
         for _ in range(_RACES if warmup else 0):
             first = [seed.spawn(1)[0] for seed in seeds]
             traces, chains = _run_all(pool, run, chains, first, warmup // _RACES, adapt=True)
-            chains = [
-                reconsidered(model, chains[place], traces[place].psi[-1], state.adjacencies)
-                for place in _worth_going_on(traces)
-            ]
+            places = _worth_going_on(traces)
+            chains = [chains[place] for place in places]
+            if not keeps_blocks:
+                # Uphill, as a search may. Chains that are to tell how sure they are must disagree if
+                # their starts make them.
+                chains = [
+                    reconsidered(model, chain, traces[place].psi[-1], state.adjacencies)
+                    for chain, place in zip(chains, places, strict=True)
+                ]
         traces, chains = _run_all(pool, run, chains, seeds, n_rounds, adapt=False)
     record = _extend(state.record, traces, keeps_blocks)
     return state._replace(chains=chains, record=record, n_blocks=state.n_blocks + 1)

@@ -16,15 +16,13 @@ from mtgbn.learn.checkpoint import fingerprint, read_checkpoint, write_checkpoin
 from mtgbn.learn.estimator import (
     Estimator,
     entropy_of,
-    entropy_text,
     network_alone,
-    seeds_of,
 )
 from mtgbn.learn.parameters import Network, posterior_network
 from mtgbn.learn.probabilities import diagnose_edges
 from mtgbn.learn.relatedness import describe_relatedness
 from mtgbn.model import StructurePrior
-from mtgbn.model.arguments import check_count, check_delta, seed_sequence
+from mtgbn.model.arguments import check_count, check_delta, entropy_text, seed_sequence
 from mtgbn.model.densities import check_structure_prior
 from mtgbn.model.edge_prior import EdgePrior, EdgePriorSetting, arranged, edge_prior_of
 from mtgbn.sampling import Draws
@@ -43,6 +41,9 @@ _WORST_RHAT = 1.2
 
 # An adjacency's R-hat should not exceed this, in all but a few.
 _GOOD_RHAT, _MOST_GOOD = 1.05, 0.9
+
+# With this, sums of sigma_h and scatters still have eight digits of the latter.
+_LARGEST_NU0 = 1e8
 
 # What only some fits have.
 _OPTIONAL = (
@@ -247,7 +248,7 @@ class MTGBN(Estimator):
             found = read_checkpoint(checkpoint, belongs_to)
             if found is not None:
                 state, entropy = found
-                seeds = seeds_of(entropy)
+                seeds = seed_sequence(entropy)
                 problem = problem._replace(seeds=seeds)
                 if not state.converged and len(state.history) < self.max_iter:
                     state = state._replace(reason="")  # stopped by a callback or a lower max_iter
@@ -308,8 +309,11 @@ class MTGBN(Estimator):
     def _check_uniform(self, tasks: Tasks) -> None:
         """What can be estimated needs a normalised model: the uniform structure prior."""
         nu0 = self._nu0(tasks.n_variables)
-        if nu0 is not None:
-            check_delta(nu0, tasks.n_variables)
+        if nu0 is not None and check_delta(nu0, tasks.n_variables) > _LARGEST_NU0:
+            raise InputError(
+                f"nu0 must be at most {_LARGEST_NU0:g}, where tasks are as good as identical, and beyond "
+                f"which digits are lost; got {nu0!r}"
+            )
         choice = edge_prior_of(self._edge_prior(), tasks.variables)
         if self.structure_prior == "uniform":
             return
@@ -400,8 +404,8 @@ class MTGBN(Estimator):
             rounds = record.n_rounds // state.n_blocks
             self.edge_diagnostics_ = diagnose_edges(arranged_blocks, rounds)
             self.edge_probabilities_ = record.tallies[task_places][:, rows, columns]
-            self.adjacency_probabilities_ = self.edge_probabilities_ + np.swapaxes(
-                self.edge_probabilities_, 1, 2
+            self.adjacency_probabilities_ = np.minimum(  # a sum of two shares can round to above 1
+                self.edge_probabilities_ + np.swapaxes(self.edge_probabilities_, 1, 2), 1.0
             )
         graphs = np.array([adjacencies[t][rows, columns] for t in task_places])
         _, density, similarity, *_ = record.numbers
@@ -534,5 +538,6 @@ def _spelled_out(setting: Any) -> Any:
     if isinstance(setting, tuple | list):
         return [_spelled_out(each) for each in setting]
     if hasattr(setting, "to_numpy"):
-        return [list(map(str, setting.columns)), setting.to_numpy().tolist()]
+        labels = [list(map(str, each)) for each in (setting.index, setting.columns)]
+        return [*labels, setting.to_numpy().tolist()]
     return setting.tolist() if isinstance(setting, np.ndarray) else setting

@@ -11,6 +11,7 @@ import io
 import json
 import os
 import re
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -20,7 +21,7 @@ from scipy.io import netcdf_file
 
 import mtgbn
 from mtgbn.errors import InputError
-from mtgbn.files import read_npz, writing
+from mtgbn.files import read_npz, sync_folder, writing
 from mtgbn.graphs import to_dot, to_graphml
 from mtgbn.learn import AVG, MTGBN, SIG, EdgePrior, Iteration
 from mtgbn.learn.probabilities import EdgeDiagnostics
@@ -108,16 +109,22 @@ def save_result(
         for name, graph in zip(_file_names(estimator.task_names_), estimator.graphs_, strict=True):
             contents[f"{kind}/{name}.{kind}"] = convert(graph, estimator.variables_).encode()
     stale = _files_of(folder) - set(contents)
-    (folder / RESULT_FILE).unlink(missing_ok=True)  # half a result is none
-    for name, content in contents.items():
-        (folder / name).parent.mkdir(exist_ok=True)
-        with writing(folder / name) as file:
-            file.write(content)
     about["files"] = {n: hashlib.sha256(c).hexdigest() for n, c in sorted(contents.items())}
     about["digest"] = _digest(about)
+    contents[RESULT_FILE] = (json.dumps(about, indent=1, ensure_ascii=False) + "\n").encode()
     path = folder / RESULT_FILE
-    with writing(path) as file:
-        file.write((json.dumps(about, indent=1, ensure_ascii=False) + "\n").encode())
+    # All is on the disk before anything is replaced, so that a full one leaves the old result whole.
+    with tempfile.TemporaryDirectory(prefix=".result.", suffix=".part", dir=folder) as name:
+        staging = Path(name)
+        for name, content in contents.items():
+            (staging / name).parent.mkdir(exist_ok=True)
+            with writing(staging / name) as file:
+                file.write(content)
+        path.unlink(missing_ok=True)  # half a result is none
+        for name in contents:  # result.json is the last
+            (folder / name).parent.mkdir(exist_ok=True)
+            os.replace(staging / name, folder / name)
+    sync_folder(folder)
     for name in stale:
         (folder / name).unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # a folder of graphs that is not empty, or OUT itself

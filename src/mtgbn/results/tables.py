@@ -1,6 +1,7 @@
 """What was learned as tables of text: every edge, and every pair that may be one."""
 
-import re
+import csv
+import io
 
 import numpy as np
 
@@ -36,7 +37,8 @@ def edge_table(estimator: MTGBN | SIG | AVG) -> str:
 
     The column ``direction`` is explained at `edge_directions`. A posterior estimate adds
     ``probability``, that the edge is there with this direction, and ``adjacency_probability``, that it
-    is there with either.
+    is there with either. Directions are chosen all together, so that a single arrow can be less probable
+    than its reverse.
     """
     directions = edge_directions(estimator)
     joined = (estimator.graphs_ | estimator.graphs_.transpose(0, 2, 1)).sum(axis=0)
@@ -82,10 +84,11 @@ def probability_table(estimator: MTGBN) -> str:
 
 
 def _names(estimator, t: int, i: int, j: int) -> list[str]:
-    names = (estimator.task_names_[t], estimator.variables_[i], estimator.variables_[j])
-    # Without the characters that would break a line of the table.
-    return [re.sub(r"[\t\r\n]", " ", name) for name in names]
+    return [estimator.task_names_[t], estimator.variables_[i], estimator.variables_[j]]
 
 
 def _text(lines: list[list[str]]) -> str:
-    return "".join("\t".join(cells) + "\n" for cells in lines)
+    """TSV; a name with a quote, a tab or a line break is quoted as in CSV."""
+    text = io.StringIO()
+    csv.writer(text, delimiter="\t", lineterminator="\n").writerows(lines)
+    return text.getvalue()

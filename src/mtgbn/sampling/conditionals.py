@@ -31,8 +31,9 @@ __all__ = [
 # Prior of delta: delta / (delta + this) is uniform between 0 and 1.
 TYPICAL_DELTA = 100.0
 
-# Beyond this, tasks are as good as identical, and sums of sigma_h and scatters lose digits.
-_LARGEST_DELTA = 1e5
+# Beyond the larger, tasks are as good as identical, and sums of sigma_h and scatters lose digits; below
+# the smaller, whose prior probability is 1e-5, as good as unrelated.
+_SMALLEST_DELTA, _LARGEST_DELTA = 1e-3, 1e5
 
 # Graphs of other tasks that are tried for one that does not belong.
 _MOST_TRIED = 20
@@ -59,7 +60,7 @@ def renew_delta(model, graphs, scatters, sigma_h, delta, step, rng):
     for _ in range(_NU0_STEPS):
         proposal = delta * np.exp(step * rng.standard_normal())
         threshold = np.log(rng.random())
-        if not proposal < _LARGEST_DELTA:
+        if not _SMALLEST_DELTA < proposal < _LARGEST_DELTA:
             continue
         new = likelihoods(model, graphs, graphs.members, scatters, proposal * psi, proposal).sum()
         change = new - value + log_prior_of_delta(proposal) - log_prior_of_delta(delta)
@@ -98,6 +99,7 @@ def reconsider_members(
     others' inside. It goes uphill, so it is for chains that have yet to arrive.
     """
     adjacencies, orders, members = graphs
+    allowed, *_ = model.constraints
     free = model.free
 
     def best(t: int, candidates: np.ndarray, belongs: bool, log_odds) -> tuple[float, np.ndarray]:
@@ -119,14 +121,17 @@ def reconsider_members(
     for t in range(len(members)):
         belonged, members[t] = bool(members[t]), False
         others = adjacencies[members]
-        if not len(others):
+        elsewhere = own[t : t + 1].copy()
+        if not belonged:
+            possible = ~(others[:_MOST_TRIED] & ~allowed[t]).any(axis=(1, 2))
+            elsewhere = np.unique(others[:_MOST_TRIED][possible], axis=0)
+        if not (len(others) and len(elsewhere)):
             members[t] = belonged
             continue
         odds_inside, odds_outside, of_members = _odds_of(
             model, others.sum(axis=0), members, t, prior
         )
         now = adjacencies[t : t + 1].copy()
-        elsewhere = own[t : t + 1].copy() if belonged else np.unique(others[:_MOST_TRIED], axis=0)
         value_inside, inside = best(t, now if belonged else elsewhere, True, odds_inside)
         value_outside, outside = best(t, elsewhere if belonged else now, False, odds_outside)
         members[t] = value_inside + of_members > value_outside

@@ -210,6 +210,10 @@ def joint_model(
     """Put together what is given; the prior of Psi is centred at the pooled variances."""
     scatters = np.ascontiguousarray(tasks.scatters)
     scales = np.einsum("tii->i", scatters) / tasks.ns.sum()
+    allowed, required, most_parents = constraints
+    # An edge with one direction gets odds for two, since half of the orders do not admit it. Where
+    # required edges settle the order all do; the other direction closes a cycle, and may be allowed.
+    allowed = allowed | (np.swapaxes(allowed, 1, 2) & _has_path(required).T)
     incomplete = tuple((t, tasks.scatter_factor(t)) for t in sorted(tasks.incomplete))
     return JointModel(
         scatters,
@@ -217,7 +221,7 @@ def joint_model(
         scales,
         nu0,
         edge_prior,
-        constraints,
+        (allowed, required, most_parents),
         n_moves,
         incomplete,
         Alone(alone_scales(scatters, tasks.ns), ALONE_DELTA),
@@ -225,6 +229,14 @@ def joint_model(
         alone_prior,
         float(agreement),
     )
+
+
+def _has_path(required: np.ndarray) -> np.ndarray:
+    """Pairs (i, j) with a path of required edges from i to j."""
+    paths = required.copy()
+    for middle in range(len(paths)):
+        paths |= paths[:, middle, None] & paths[middle]
+    return paths
 
 
 def alone_scales(scatters: np.ndarray, ns: np.ndarray) -> np.ndarray:

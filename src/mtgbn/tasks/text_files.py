@@ -37,13 +37,19 @@ def _task_files(folder: Path, pattern: str | None) -> list[Path]:
         raise InputError(
             f"pattern {pattern!r} cannot be used ({error}); give one such as '*_timeseries.tsv'"
         ) from error
-    files = [
+    named = [
         file
         for file in found
-        if file.is_file()
-        and not any(part.startswith(".") for part in file.relative_to(folder).parts)
+        if not any(part.startswith(".") for part in file.relative_to(folder).parts)
         and (pattern is not None or file.suffix.lower() in _EXTENSIONS)
     ]
+    for file in named:
+        if file.is_symlink() and not os.path.exists(file):
+            raise InputError(
+                f"{str(file)!r} is a link to a file that is not there; fetch it (git annex get, "
+                "datalad get), or remove the link"
+            )
+    files = [file for file in named if file.is_file()]
     if not files:
         wanted = f"matching {pattern!r}" if pattern is not None else "ending in .csv, .tsv or .txt"
         raise InputError(f"folder {str(folder)!r} holds no task: there is no file {wanted}")
