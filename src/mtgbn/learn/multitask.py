@@ -311,8 +311,8 @@ class MTGBN(Estimator):
         nu0 = self._nu0(tasks.n_variables)
         if nu0 is not None and check_delta(nu0, tasks.n_variables) > _LARGEST_NU0:
             raise InputError(
-                f"nu0 must be at most {_LARGEST_NU0:g}, where tasks are as good as identical, and beyond "
-                f"which digits are lost; got {nu0!r}"
+                f"nu0 must be at most {_LARGEST_NU0:g}, where tasks are as good as identical; beyond it "
+                f"digits are lost; got {nu0!r}"
             )
         choice = edge_prior_of(self._edge_prior(), tasks.variables)
         if self.structure_prior == "uniform":
