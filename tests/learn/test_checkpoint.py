@@ -214,7 +214,7 @@ def test_other_settings_are_refused(path, changes, message):
 def test_relabelled_edge_priors_are_other_ones(tmp_path):
     tasks = related_tasks(1)
     p = tasks.n_variables
-    # As it is, the large ones are on the diagonal and mean nothing; with the rows the other way round not.
+    # The large ones are on the diagonal and mean nothing, until the rows are the other way round.
     matrix = np.full((p, p), 0.1)
     np.fill_diagonal(matrix, 0.9)
     other = [*tasks.variables[::-1]]
