@@ -123,7 +123,10 @@ def test_killed_and_started_again(finished, tmp_path):
 
 
 def test_an_interrupt_says_how_to_go_on(tmp_path):
-    command = [*PROGRAM, "reproduce", "task-number", str(tmp_path), "--full", "--jobs", "2"]
+    # A shell that runs tests in the background has interrupts ignored, and its children inherit that.
+    listening = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    program = [sys.executable, "-c", listening + PROGRAM[-1]]
+    command = [*program, "reproduce", "task-number", str(tmp_path), "--full", "--jobs", "2"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     while not ((tmp_path / "cells.sqlite").exists() and has_cells(tmp_path)):
         time.sleep(0.1)
@@ -173,6 +176,16 @@ def test_a_cluster_that_loses_a_worker(finished, tmp_path):
         os.kill(pids[0], signal.SIGKILL)
         assert process.wait(timeout=180) == 0
     assert same_tables(finished, tmp_path / "out")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_cluster_without_workers_is_said(tmp_path, monkeypatch):
+    monkeypatch.setattr("mtgbn.experiments.run._SECONDS_FOR_A_WORKER", 1)
+    with LocalCluster(n_workers=0, dashboard_address=None, silence_logs=50) as cluster:
+        result = run("density", tmp_path, "--quick", "--scheduler", cluster.scheduler_address)
+    assert result.exit_code == 1
+    assert "has no workers" in str(result.exception)
+    assert "the same command goes on" in str(result.exception)
 
 
 def test_bad_use_is_explained(tmp_path, finished):

@@ -33,6 +33,9 @@ _MOST_DEATHS = 3
 # Cells that wait in the queue of a cluster or of the processes here, for each that is running.
 _WAITING_PER_WORKER = 2
 
+# How long to wait for the first worker of a cluster.
+_SECONDS_FOR_A_WORKER = 60
+
 # How often a worker looks whether its parent is still there.
 _SECONDS_BETWEEN_LOOKS = 1.0
 
@@ -72,8 +75,8 @@ def run_cells(
     while cells:
         n_before = len(cells)
         try:
-            with _executor(jobs, client) as (executor, n_workers):
-                _work_off(cells, seed, store, executor, n_workers, done, failures)
+            with _executor(jobs, client) as (executor, count_workers):
+                _work_off(cells, seed, store, executor, count_workers, done, failures)
         except BrokenExecutor as error:
             deaths = deaths + 1 if len(cells) == n_before else 1
             if deaths >= _MOST_DEATHS:
@@ -84,12 +87,13 @@ def run_cells(
     return failures
 
 
-def _work_off(cells, seed, store, executor, n_workers, done, failures) -> None:
+def _work_off(cells, seed, store, executor, count_workers, done, failures) -> None:
     """Take cells from the front of the list as they are finished; those in work stay in it."""
     running: dict[Future, Cell] = {}
     waiting = list(cells)
     while waiting or running:
-        while waiting and len(running) < n_workers * _WAITING_PER_WORKER:
+        most = count_workers() * _WAITING_PER_WORKER
+        while waiting and len(running) < most:
             cell = waiting.pop(0)
             running[executor.submit(run_cell, cell, seed)] = cell
         finished, _ = wait(running, return_when=FIRST_COMPLETED)
@@ -119,13 +123,15 @@ class _executor:  # noqa: N801, used like a function
             self._executor: Executor = ProcessPoolExecutor(
                 jobs, timeout=None, initializer=_follow_the_parent, env=_ONE_THREAD
             )
-            self._n_workers = jobs
+            self._count_workers = lambda: jobs
         else:
+            client.wait_for_workers(1, timeout=_SECONDS_FOR_A_WORKER)
             self._executor = client.get_executor(pure=False)
-            self._n_workers = max(sum(client.nthreads().values()), 1)
+            # Workers may come and go.
+            self._count_workers = lambda: max(sum(client.nthreads().values()), 1)
 
-    def __enter__(self) -> tuple[Executor, int]:
-        return self._executor, self._n_workers
+    def __enter__(self) -> tuple[Executor, Callable[[], int]]:
+        return self._executor, self._count_workers
 
     def __exit__(self, kind, *exception) -> None:
         if self._is_ours:

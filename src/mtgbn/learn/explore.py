@@ -68,6 +68,9 @@ _MOST_KEPT = 100
 # given up, and tasks that have come to be on the wrong side change it.
 _RACES, _HOPELESS = 3, 100.0
 
+# Difference between chains in the share of rounds in which a task belongs that is no chance.
+_DISPUTE = 0.9
+
 # A chain begins with the graph of all tasks as one where that explains so much of what a task's own
 # graph does; a task of another kind would take long to get away from it.
 _EXPLAINS = 0.5
@@ -381,8 +384,8 @@ def _worth_going_on(traces: tuple[Trace, ...]) -> list[int]:
 
 
 def disputed(members: np.ndarray) -> np.ndarray:
-    """Tasks of which chains disagree whether they belong to the others, (m,)."""
-    return np.ptp(members.mean(axis=1), axis=0) > 0.5
+    """Tasks that belong to the others in nearly all rounds of one chain and in hardly any of another."""
+    return np.ptp(members.mean(axis=1), axis=0) > _DISPUTE
 
 
 def _extend(record: Record | None, traces: tuple[Trace, ...], keeps_blocks: bool) -> Record:

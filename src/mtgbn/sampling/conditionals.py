@@ -105,8 +105,10 @@ def reconsider_members(
     def best(t: int, candidates: np.ndarray, belongs: bool, log_odds) -> tuple[float, np.ndarray]:
         """The most probable of some graphs for a task, as if each were that of a task like it."""
         k = len(candidates)
+        ns = np.repeat(model.ns[t], k)
+        ns.setflags(write=model.ns.flags.writeable)  # others would have kernels of their own
         copies = model._replace(
-            ns=np.repeat(model.ns[t], k),
+            ns=ns,
             alone=model.alone._replace(scales=np.repeat(model.alone.scales[t : t + 1], k, axis=0)),
         )
         data = np.repeat(scatters[t : t + 1], k, axis=0)
