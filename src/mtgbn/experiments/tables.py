@@ -58,7 +58,7 @@ class Summary(NamedTuple):
 
 
 def summarise(experiment: Experiment, rows: list[Row]) -> list[Summary]:
-    """Group rows by setting and method, in the order in which they come."""
+    """Group rows by setting and method; settings in the order of their values."""
     groups: dict[tuple, list[Row]] = {}
     for row in rows:
         key = (*(row[name] for name in experiment.keys), row["method"])
@@ -73,8 +73,7 @@ def summarise(experiment: Experiment, rows: list[Row]) -> list[Summary]:
         setting = dict(zip(experiment.keys, key[:-1], strict=True))
         repetitions = tuple(row["repetition"] for row in members)
         found.append(Summary(setting, key[-1], values, repetitions))
-    places = {tuple(setting.values()): place for place, setting in enumerate(experiment.full)}
-    return sorted(found, key=lambda each: places.get(tuple(each.setting.values()), len(places)))
+    return sorted(found, key=lambda each: tuple(each.setting.values()))
 
 
 def as_csv(experiment: Experiment, summaries: list[Summary]) -> str:
