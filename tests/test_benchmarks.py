@@ -26,14 +26,16 @@ def test_tasks_together_are_ahead_of_each_alone_and_of_all_as_one(row):
         assert found["map"][3] <= found["SIG"][3]
 
 
-@pytest.mark.parametrize("row", ["thr 60, n 50", "dag, n 20 to 400"])
+@pytest.mark.parametrize("row", ["thr 60, n 50", "thr 60, n 100, m 2"])
 def test_probabilities_make_no_more_mistakes(row):
     found = adaptive.measure(row, 0, 300)
     assert found["posterior"][0] <= found["map"][0]
 
 
 def test_missing_values_cost_less_than_filling_in_or_dropping():
-    complete, drawn, filled, dropped = missing.measure("thr 60", 0)
+    complete, drawn, filled, dropped = np.sum(
+        [missing.measure("thr 60", seed) for seed in range(2)], axis=0
+    )
     assert drawn < 1.15 * complete
     assert drawn < min(filled, dropped)
 
