@@ -288,6 +288,9 @@ def test_the_headline_counts_settings_and_names_defeats(experiment):
     table = as_markdown(experiment, summarise(experiment, rows))
     assert "| -0.1000 ± 0.0000 |" in table
     assert "**0.1100 ± 0.0058**" in table
+    single = as_markdown(experiment, summarise(experiment, rows[:6]))
+    assert "| **0.1000** | -0.1000 |" in single
+    assert "nan" not in single
 
 
 def test_the_papers_figures_are_beside_ours():

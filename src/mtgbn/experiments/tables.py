@@ -143,17 +143,21 @@ def as_markdown(experiment: Experiment, summaries: list[Summary]) -> str:
             if name not in of_setting:
                 cells.append("-")
                 continue
-            text = f"{means[name]:.4f} ± {of_setting[name].error(measure):.4f}"
+            text = _with_error(f"{means[name]:.4f}", of_setting[name].error(measure))
             text = f"**{text}**" if means[name] == best else text
             paper = _papers_figure(setting, name) if has_paper else None
             cells.append(text if paper is None else f"{text} ({paper:.3f})")
         counts = sorted({len(each.repetitions) for each in of_setting.values()})
         repetitions = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
         difference = paired_difference(of_setting, measure)
-        last = "-" if difference is None else "{:+.4f} ± {:.4f}".format(*difference[:2])
+        last = "-" if difference is None else _with_error(f"{difference[0]:+.4f}", difference[1])
         table.append([*(str(setting[key]) for key in varied), repetitions, *cells, last])
     lines += ["| " + " | ".join(cells) + " |" for cells in table]
     return "\n".join([*lines, "", headline(experiment, summaries), ""])
+
+
+def _with_error(number: str, error: float) -> str:
+    return number if np.isnan(error) else f"{number} ± {error:.4f}"
 
 
 def paired_difference(
@@ -192,8 +196,9 @@ def headline(experiment: Experiment, summaries: list[Summary]) -> str:
             continue
         setting = next(iter(of_setting.values())).setting
         words = ", ".join(f"{key} {value}" for key, value in setting.items())
-        within = "within" if value <= spread else "beyond"
-        behind.append(f"{words} ({name} by {value:.4f}, {within} one standard error)")
+        doubt = ", within one standard error" if value <= spread else ""
+        doubt = ", beyond one standard error" if value > spread else doubt
+        behind.append(f"{words} ({name} by {value:.4f}{doubt})")
     total = ahead + len(behind)
     if not total:
         return "There is no setting with both MTGBN and a baseline."
