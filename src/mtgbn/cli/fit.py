@@ -18,6 +18,7 @@ from rich.table import Table
 from mtgbn.cli.cluster import connected
 from mtgbn.cli.describe import escape, read_tasks
 from mtgbn.cli.edge_prior import EdgePriorFile, read_edge_prior
+from mtgbn.cli.output import check_is_folder, check_is_writable, duration
 from mtgbn.errors import ConvergenceWarning, ImproperPosteriorError, InputError
 from mtgbn.files import locked
 from mtgbn.learn import AVG, MTGBN, SIG, State
@@ -151,16 +152,12 @@ def _check_folder(data: str, folder: Path, resume: bool, overwrite: bool) -> Non
     """Refuse to overwrite or to mix."""
     if resume and overwrite:
         raise click.UsageError("--resume and --overwrite exclude each other")
-    if not str(folder).strip() or folder == Path():
-        raise click.UsageError("OUT must be a folder of its own")
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{str(folder)!r} is a file; give a folder for the results")
+    check_is_folder(folder)
     if os.path.realpath(folder) == os.path.realpath(data):
         raise InputError("OUT must be another folder than DATA")
     if not folder.exists():
         return
-    if not os.access(folder, os.W_OK):
-        raise InputError(f"the folder {str(folder)!r} cannot be written to")
+    check_is_writable(folder)
     has_result, has_checkpoint = ((folder / name).exists() for name in (RESULT_FILE, _CHECKPOINT))
     if has_result and not (resume or overwrite):
         raise InputError(
@@ -280,13 +277,9 @@ class _Watch:
             last = state.history[-1]
             text = (
                 f"EM iteration {len(state.history)}, Q +{last.gain:.2f}, {last.n_changed} graphs "
-                f"changed, {_duration(2 * seconds)} left or more"  # two must follow it
+                f"changed, {duration(2 * seconds)} left or more"  # two must follow it
             )
         else:
-            left = _duration((N_BLOCKS - state.n_blocks) * seconds)
+            left = duration((N_BLOCKS - state.n_blocks) * seconds)
             text = f"Block {state.n_blocks} of {N_BLOCKS}, about {left} left"
         self._progress.update(self._bar, text=text)
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"

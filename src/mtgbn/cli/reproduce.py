@@ -8,7 +8,6 @@ from collections import defaultdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-import click
 import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -16,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 import mtgbn
 from mtgbn.cli.cluster import connected
 from mtgbn.cli.describe import escape
+from mtgbn.cli.output import check_is_folder, check_is_writable, duration
 from mtgbn.errors import InputError
 from mtgbn.experiments import EXPERIMENTS, Cell, Store, cells_of, run_cells, summarise
 from mtgbn.experiments.figures import draw_figure, figure_as_bytes
@@ -103,7 +103,7 @@ def run_reproduce(
     elapsed = time.monotonic() - start
     console.print(
         escape(
-            f"Computed {len(rows) - done} cells in {_duration(elapsed)}; wrote "
+            f"Computed {len(rows) - done} cells in {duration(elapsed)}; wrote "
             f"{folder / 'table.md'}, table.csv, rows.csv{drawn}"
         )
     )
@@ -123,14 +123,10 @@ def run_reproduce(
 
 
 def _check_folder(folder: Path) -> None:
-    if not str(folder).strip() or folder == Path():
-        raise click.UsageError("OUT must be a folder of its own")
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{str(folder)!r} is a file; give a folder for the results")
+    check_is_folder(folder)
     if not folder.exists():
         return
-    if not os.access(folder, os.W_OK):
-        raise InputError(f"the folder {str(folder)!r} cannot be written to")
+    check_is_writable(folder)
     others = [
         name for name in os.listdir(folder) if name not in _OURS and not name.endswith(".part")
     ]
@@ -183,7 +179,7 @@ class _Watch:
             disable=console.quiet or not console.is_terminal,
         )
         self._workers = jobs if client is None else max(sum(client.nthreads().values()), 1)
-        self._left = {self._key(cell): cell for cell in missing}
+        self._left = {cell.key: cell for cell in missing}
         self._seconds: dict[str, list[float]] = defaultdict(list)
         for row, seconds in store.seconds():
             self._seconds[row["method"]].append(seconds)
@@ -198,24 +194,14 @@ class _Watch:
     def __exit__(self, *exception) -> None:
         self._progress.stop()
 
-    @staticmethod
-    def _key(cell: Cell) -> tuple:
-        return (*cell.setting.values(), cell.repetition, cell.method)
-
     def done(self, cell: Cell, seconds: float) -> None:
         """A cell is there."""
-        self._left.pop(self._key(cell), None)
+        self._left.pop(cell.key, None)
         self._seconds[cell.method].append(seconds)
         typical = np.mean([value for values in self._seconds.values() for value in values])
         expected = sum(
             np.mean(self._seconds[each.method]) if self._seconds[each.method] else typical
             for each in self._left.values()
         )
-        left = f"about {_duration(expected / self._workers)} left"
+        left = f"about {duration(expected / self._workers)} left"
         self._progress.update(self._bar, advance=1, left=left)
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -83,6 +83,11 @@ class Cell(NamedTuple):
     repetition: int
     method: str
 
+    @property
+    def key(self) -> tuple:
+        """What tells it from all others of its experiment."""
+        return (*self.setting.values(), self.repetition, self.method)
+
 
 def _thresholded(setting: Setting, rng: np.random.Generator) -> Simulation:
     return simulate_thresholded(

@@ -125,13 +125,12 @@ class Store:
         if cells is None:
             return found
         by_key = {self._key_of(row): row for row in found}
-        keys = [self._key_of(self._begin(cell)) for cell in cells]
-        return [by_key[key] for key in keys if key in by_key]
+        return [by_key[cell.key] for cell in cells if cell.key in by_key]
 
     def missing(self, cells: Iterable[Cell]) -> list[Cell]:
         """Those of the cells that are still to be done."""
         done = {self._key_of(row) for row in self.rows()}
-        return [cell for cell in cells if self._key_of(self._begin(cell)) not in done]
+        return [cell for cell in cells if cell.key not in done]
 
     def seconds(self) -> list[tuple[Row, float]]:
         """CPU seconds of the cells of which they are known."""
@@ -146,10 +145,6 @@ class Store:
         """Versions of mtgbn that computed the cells."""
         query = "select distinct version from cells where version != '' order by version"
         return [version for (version,) in self._connection.execute(query)]
-
-    @staticmethod
-    def _begin(cell: Cell) -> Row:
-        return {**cell.setting, "repetition": cell.repetition, "method": cell.method}
 
     def _key_of(self, row: Row) -> tuple:
         return tuple(row[name] for name in self._key)

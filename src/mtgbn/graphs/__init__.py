@@ -26,6 +26,7 @@ from mtgbn.graphs.convert import (
     to_networkx,
 )
 from mtgbn.graphs.dags import (
+    descendants,
     find_cycle,
     is_dag,
     moral_graph,
@@ -44,6 +45,7 @@ __all__ = [
     "consensus_members",
     "consistent_extension",
     "cpdag",
+    "descendants",
     "find_cycle",
     "from_dot",
     "from_edge_list",

@@ -51,6 +51,15 @@ def moral_graph(adjacency: ArrayLike) -> NDArray[np.bool_]:
     return moral
 
 
+def descendants(adjacency: ArrayLike) -> NDArray[np.bool_]:
+    """``[i, j]``: a directed path of a DAG leads from i to j."""
+    matrix, order = as_dag(adjacency)
+    below = matrix.copy()
+    for node in reversed(order):
+        below[node] |= below[matrix[node]].any(axis=0)
+    return below
+
+
 def v_structures(adjacency: ArrayLike) -> list[tuple[int, int, int]]:
     """Every i -> k <- j with i < j not adjacent, as sorted triples ``(i, k, j)``.
 

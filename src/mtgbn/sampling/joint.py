@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import betaln
 
-from mtgbn.graphs import topological_order
+from mtgbn.graphs import descendants, topological_order
 from mtgbn.model.edge_prior import (
     EdgePrior,
     EdgePriorChoice,
@@ -213,7 +213,7 @@ def joint_model(
     allowed, required, most_parents = constraints
     # An edge with one direction gets odds for two, since half of the orders do not admit it. Where
     # required edges settle the order all do; the other direction closes a cycle, and may be allowed.
-    allowed = allowed | (np.swapaxes(allowed, 1, 2) & _has_path(required).T)
+    allowed = allowed | (np.swapaxes(allowed, 1, 2) & descendants(required).T)
     incomplete = tuple((t, tasks.scatter_factor(t)) for t in sorted(tasks.incomplete))
     return JointModel(
         scatters,
@@ -229,14 +229,6 @@ def joint_model(
         alone_prior,
         float(agreement),
     )
-
-
-def _has_path(required: np.ndarray) -> np.ndarray:
-    """Pairs (i, j) with a path of required edges from i to j."""
-    paths = required.copy()
-    for middle in range(len(paths)):
-        paths |= paths[:, middle, None] & paths[middle]
-    return paths
 
 
 def alone_scales(scatters: np.ndarray, ns: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from mtgbn.errors import InputError
-from mtgbn.graphs import find_cycle, topological_order
+from mtgbn.graphs import descendants, find_cycle
 from mtgbn.model.arguments import check_count, real_array
 from mtgbn.tasks.names import check_names, listed, unknown_name
 
@@ -209,7 +209,7 @@ class Knowledge:
                 f"{variables[node]!r} has {counts[node]} required parents, {listed(parents, p)}, but "
                 f"max_parents is {self.max_parents}; allow more or require fewer"
             )
-        allowed &= ~_descendants(required).T
+        allowed &= ~descendants(required).T
         allowed &= required | (counts < max_parents)
         return Constraints(allowed, required, max_parents)
 
@@ -313,11 +313,3 @@ def _position(name: str, position: Mapping[str, int], where: str) -> int:
 
 def _arrow(source: str, target: str) -> str:
     return f"{source} -> {target}"
-
-
-def _descendants(dag: np.ndarray) -> np.ndarray:
-    """``[i, j]``: a directed path leads from i to j."""
-    below = dag.copy()
-    for node in reversed(topological_order(dag)):
-        below[node] |= below[dag[node]].any(axis=0)
-    return below

@@ -1,0 +1,31 @@
+"""What commands that write a folder share: is it one, and how long does it take."""
+
+import os
+from pathlib import Path
+
+import click
+
+from mtgbn.errors import InputError
+
+__all__ = ["check_is_folder", "check_is_writable", "duration"]
+
+
+def check_is_folder(folder: Path) -> None:
+    """Refuse what is no folder, or no name of one."""
+    if not str(folder).strip() or folder == Path():
+        raise click.UsageError("OUT must be a folder of its own")
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{str(folder)!r} is a file; give a folder for the results")
+
+
+def check_is_writable(folder: Path) -> None:
+    """Refuse a folder that is there and cannot be written to."""
+    if not os.access(folder, os.W_OK):
+        raise InputError(f"the folder {str(folder)!r} cannot be written to")
+
+
+def duration(seconds: float) -> str:
+    """In the unit that a person would use."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
