@@ -95,6 +95,18 @@ def test_more_repetitions_are_added(finished, tmp_path):
     assert same_tables(finished, tmp_path)
 
 
+def test_some_of_the_settings(finished, tmp_path):
+    """Parts of a plan, run one after the other, make the whole of it."""
+    for only in ("n_tasks=2", "n_tasks=6"):
+        assert run("task-number", tmp_path, *FAST, "--only", only, "--jobs", 1).exit_code == 0
+    assert {row[0] for row in stored(tmp_path)} == {2, 6}
+    command = json.loads((tmp_path / "run.json").read_text())["command"]
+    assert command.endswith("--only n_tasks=6 --seed 1")
+    result = run("task-number", tmp_path, *FAST, "--only", "n_tasks=2", "--only", "n_tasks=6")
+    assert "16 cells, of which 16 are there already" in result.output
+    assert same_tables(finished, tmp_path)
+
+
 def test_killed_and_started_again(finished, tmp_path):
     command = [*PROGRAM, "reproduce", "task-number", str(tmp_path), *FAST, "--jobs", "2"]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
@@ -198,6 +210,12 @@ def test_bad_use_is_explained(tmp_path, finished):
         (("density", finished), "its experiment is task-number"),
         (("task-number", finished, "--seed", 5), "its seed is 1, not 5"),
         (("task-number", tmp_path / "o", "--method", "x"), "no method 'x'"),
+        (
+            ("density", tmp_path / "o", "--only", "rows=3"),
+            "which are nu0, n_tasks, n_rows, density",
+        ),
+        (("density", tmp_path / "o", "--only", "nu0=3"), "no nu0 '3'; it has 60, 30, 200"),
+        (("density", tmp_path / "o", "--quick", "--only", "nu0=30"), "no setting of this run has"),
         (("density", tmp_path / "o", "--scheduler", "tcp://127.0.0.1:1"), "no Dask scheduler"),
     ):
         result = run(*arguments)

@@ -150,7 +150,7 @@ def describe(data: str, **reading) -> None:
 )
 @click.option(
     "--rounds",
-    default=600,
+    default=1000,
     show_default=True,
     type=click.IntRange(1),
     help="Of sampling per chain, with --estimator posterior.",
@@ -364,6 +364,13 @@ _EXPERIMENTS = ("sample-size", "task-number", "density", "perturbation")
     help="Only this one, in all settings; may be given several times. SIG, AVG, MTGBN, MTGBN-posterior, "
     "MTGBN-paper (the paper's configuration), and two steps from that to MTGBN: MTGBN-corrected, "
     "MTGBN-unshared.",
+)
+@click.option(
+    "--only",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Only settings with this value, such as n_rows=250; may be given several times. Several values "
+    "of one key are alternatives.",
 )
 @click.option(
     "--seed", default=1, show_default=True, type=click.IntRange(0), help="Same seed, same rows."

@@ -40,6 +40,7 @@ def run_reproduce(
     quick: bool,
     repetitions: int | None,
     methods: tuple[str, ...],
+    only: tuple[str, ...],
     seed: int,
     jobs: int,
     scheduler: str | None,
@@ -48,7 +49,11 @@ def run_reproduce(
     """Compute what is missing, write everything; returns the exit code."""
     console = Console(stderr=True, quiet=quiet, emoji=False, soft_wrap=True)
     experiment = EXPERIMENTS[name]
-    plan = list(cells_of(experiment, quick=quick, repetitions=repetitions, methods=methods or None))
+    plan = list(
+        cells_of(
+            experiment, quick=quick, repetitions=repetitions, methods=methods or None, only=only
+        )
+    )
     folder = Path(out)
     _check_folder(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -87,7 +92,7 @@ def run_reproduce(
         _write_text(folder / "table.md", as_markdown(experiment, summaries))
         _write_text(folder / "times.csv", times_as_csv(experiment, seconds))
         about = {
-            "command": _command(name, quick, repetitions, methods, seed),
+            "command": _command(name, quick, repetitions, methods, only, seed),
             "cells": len(rows),
             "cpu_hours": round(sum(value for _, value in seconds) / 3600, 2),
             "versions": {
@@ -137,13 +142,20 @@ def _check_folder(folder: Path) -> None:
 
 
 def _command(
-    name: str, quick: bool, repetitions: int | None, methods: tuple[str, ...], seed: int
+    name: str,
+    quick: bool,
+    repetitions: int | None,
+    methods: tuple[str, ...],
+    only: tuple[str, ...],
+    seed: int,
 ) -> str:
     parts = ["mtgbn", "reproduce", name, "OUT", "--quick" if quick else "--full"]
     if repetitions is not None:
         parts += ["--repetitions", str(repetitions)]
     for method in methods:
         parts += ["--method", method]
+    for each in only:
+        parts += ["--only", each]
     return " ".join([*parts, "--seed", str(seed)])
 
 

@@ -203,6 +203,7 @@ def cells_of(
     quick: bool = False,
     repetitions: int | None = None,
     methods: tuple[str, ...] | None = None,
+    only: tuple[str, ...] = (),
 ) -> Iterator[Cell]:
     """All cells, repetition by repetition: a run that is cut short has all settings.
 
@@ -215,14 +216,43 @@ def cells_of(
         Default: 10, or what takes about a minute.
     methods : tuple of str, optional
         These instead, in all settings.
+    only : tuple of str
+        Of the settings, those with these values: ``"n_rows=250"``. Several of one key are alternatives.
     """
     for method in methods or ():
         if method not in METHODS:
             raise InputError(f"there is no method {method!r}; there are {', '.join(METHODS)}")
+    chosen_values = _values_by_key(experiment, only)
+    settings = [
+        setting
+        for setting in (experiment.quick if quick else experiment.full)
+        if all(str(setting[key]) in values for key, values in chosen_values.items())
+    ]
+    if not settings:
+        raise InputError(f"no setting of this run has {', '.join(only)}")
     if repetitions is None:
         repetitions = experiment.quick_repetitions if quick else 10
     for repetition in range(repetitions):
-        for setting in experiment.quick if quick else experiment.full:
+        for setting in settings:
             chosen = methods or (_MAIN if quick else experiment.methods(setting))
             for method in chosen:
                 yield Cell(experiment.name, setting, repetition, method)
+
+
+def _values_by_key(experiment: Experiment, only: tuple[str, ...]) -> dict[str, set[str]]:
+    """What settings are restricted to, as text."""
+    chosen: dict[str, set[str]] = {}
+    for text in only:
+        key, _, value = text.partition("=")
+        if key not in experiment.keys:
+            raise InputError(
+                f"{text!r} is not KEY=VALUE with a key of {experiment.name}, "
+                f"which are {', '.join(experiment.keys)}"
+            )
+        values = list(dict.fromkeys(str(setting[key]) for setting in experiment.full))
+        if value not in values:
+            raise InputError(
+                f"{experiment.name} has no {key} {value!r}; it has {', '.join(values)}"
+            )
+        chosen.setdefault(key, set()).add(value)
+    return chosen

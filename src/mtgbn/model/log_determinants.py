@@ -11,7 +11,7 @@ and differ only in the lists that they hand to this module.
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import multigammaln
+from scipy.special import gammaln
 
 from mtgbn.compiled import kernel
 from mtgbn.model.signed_sets import SignedSets
@@ -59,11 +59,13 @@ def normaliser_coefficients(sets: SignedSets, d) -> tuple[np.ndarray, np.ndarray
 
 def _ell(sizes: np.ndarray, d) -> tuple[np.ndarray, np.ndarray]:
     """Coefficient of ln|M_AA| and constant part of ell(A; d, M) for sets of the given sizes."""
-    half_degrees = (d + sizes - 1) / 2
-    log_gammas = np.zeros(len(sizes))
-    for size in np.unique(sizes[sizes > 0]):
-        chosen = sizes == size
-        log_gammas[chosen] = multigammaln(half_degrees[chosen], size)
+    half_degrees = np.broadcast_to((d + sizes - 1) / 2, sizes.shape)
+    # multivariate log gamma functions, of as many factors as a set has variables
+    factors = np.arange(sizes.max(initial=0))
+    present = factors < sizes[:, None]
+    logarithms = np.zeros(present.shape)
+    logarithms[present] = gammaln((half_degrees[:, None] - factors / 2)[present])
+    log_gammas = logarithms.sum(axis=1) + sizes * (sizes - 1) / 4 * np.log(np.pi)
     coefficients = np.where(sizes > 0, -half_degrees, 0.0)
     return coefficients, log_gammas - coefficients * sizes * np.log(2)
 

@@ -18,7 +18,7 @@ __all__ = ["Alone", "EdgeTerms", "GraphStates", "log_likelihoods", "move_graphs"
 
 # How often each kind of move is tried; what is left over goes to new places in the order. Renewing the
 # parents of two variables costs scores in proportion to p, so with many variables it is tried less.
-_TOGGLE, _EXCHANGE, _REVERSE, _RENEW, _RENEWALS = 0.48, 0.12, 0.12, 0.12, 1.2
+_TOGGLE, _EXCHANGE, _REVERSE, _RENEW, _RENEWALS = 0.3, 0.1, 0.2, 0.05, 1.2
 
 
 class GraphStates(NamedTuple):
