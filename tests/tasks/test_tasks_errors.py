@@ -123,7 +123,7 @@ def test_bad_sets_of_arrays(arrays, variables, names, parts):
         ([3], ["1 entries for 2 tasks"]),
         ({"a": 3}, ["no entry for task 'b'"]),
         ({"a": 3, "b": 3, "bb": 3}, ["'bb'", "close matches: 'b'"]),
-        ("bartlett", ["'bartlett'", "number"]),
+        ("bartlet", ["'bartlet'", "number"]),
         (True, ["'a'", "True", "not a number"]),
     ],
 )

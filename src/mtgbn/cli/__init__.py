@@ -40,18 +40,22 @@ _OF_MTGBN = (
 )
 
 
-class _NumberOrAuto(click.ParamType):
-    """A number, or 'auto'."""
+class _NumberOr(click.ParamType):
+    """A number, or one of some words."""
 
     name = "number"
 
+    def __init__(self, *words: str) -> None:
+        self.words = words
+
     def convert(self, value, parameter, context):
-        if isinstance(value, float) or value == "auto":
+        if isinstance(value, float) or value in self.words:
             return value
         try:
             return float(value)
         except ValueError:
-            self.fail(f"{value!r} is neither a number nor 'auto'", parameter, context)
+            words = " nor ".join(map(repr, self.words))
+            self.fail(f"{value!r} is neither a number nor {words}", parameter, context)
 
 
 class _EdgePrior(click.ParamType):
@@ -83,8 +87,9 @@ def _reading_options(command):
         ),
         click.option(
             "--effective-samples",
-            type=float,
-            help="Independent samples that each task's rows are worth.",
+            type=_NumberOr("bartlett", "ar1", "none"),
+            help="Independent samples that each task's rows are worth: a number, or bartlett or ar1, "
+            "which estimate it for time series. [default: none, all rows]",
         ),
         click.option(
             "--standardise", is_flag=True, help="Scale every variable of every task to variance 1."
@@ -157,7 +162,7 @@ def describe(data: str, **reading) -> None:
 )
 @click.option(
     "--nu0",
-    type=_NumberOrAuto(),
+    type=_NumberOr("auto"),
     metavar="NUMBER|auto",
     help="How closely tasks follow sigma_h; above p - 1. [default: auto, from the data; p + 49 with "
     "other structure priors than uniform]",

@@ -6,7 +6,7 @@ Everything that can be wrong with numbers is found here, whatever constructor th
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from numbers import Real
 from typing import Literal, NamedTuple, TypedDict
@@ -15,7 +15,6 @@ import numpy as np
 
 from mtgbn.errors import InputError
 from mtgbn.tasks.collinearity import Relation, find_relations
-from mtgbn.tasks.names import unknown_name
 from mtgbn.tasks.tables import Table, as_matrix, is_missing
 
 # Entries of a given scatter may differ by this much, relative to the product of the standard
@@ -31,7 +30,7 @@ class Options(TypedDict, total=False):
 
     centre: bool
     standardise: bool
-    effective_samples: float | Sequence[float] | Mapping[str, float] | None
+    effective_samples: str | float | Sequence[float] | Mapping[str, float] | None
     missing: Literal["error", "em"]
 
 
@@ -105,55 +104,6 @@ def _number(value: object, table: Table, row: int, column: int) -> float:
         f"{table.place(row)} is not a real number; remove the column or write it as numbers "
         "(with a decimal point)"
     )
-
-
-def effective_sizes(
-    effective_samples: float | Sequence[float] | Mapping[str, float] | None,
-    tables: Sequence[Table],
-) -> list[float | None]:
-    """The effective sample size of each task, None where the rows count in full."""
-    names = [table.task for table in tables]
-    if hasattr(effective_samples, "to_dict"):  # a labelled series goes by its labels
-        effective_samples = effective_samples.to_dict()
-    if effective_samples is None or isinstance(effective_samples, Real):
-        sizes = [effective_samples] * len(names)
-    elif isinstance(effective_samples, Mapping):
-        by_name = {str(name): size for name, size in effective_samples.items()}
-        for name in by_name:
-            if name not in names:
-                raise InputError(f"effective_samples: {unknown_name(name, names, 'task')}")
-        for name in names:
-            if name not in by_name:
-                raise InputError(f"effective_samples has no entry for task {name!r}; add one")
-        sizes = [by_name[name] for name in names]
-    elif isinstance(effective_samples, Iterable) and not isinstance(
-        effective_samples, str | bytes | Set
-    ):
-        sizes = list(effective_samples)
-        if len(sizes) != len(names):
-            raise InputError(
-                f"effective_samples has {len(sizes)} entries for {len(names)} tasks; "
-                "give one per task, or one number for all"
-            )
-    else:
-        raise InputError(
-            f"effective_samples must be a number, one number per task or a dict by task name, "
-            f"got {effective_samples!r}"
-        )
-    if effective_samples is not None:
-        for table, size in zip(tables, sizes, strict=True):
-            _check_effective_size(table.task, size, len(table.values))
-    return sizes
-
-
-def _check_effective_size(task: str, size: object, rows: int) -> None:
-    if isinstance(size, bool | np.bool_) or not isinstance(size, Real):
-        raise InputError(f"task {task!r}: effective_samples {size!r} is not a number")
-    if not 0 < size <= rows:
-        raise InputError(
-            f"task {task!r}: effective_samples {size} must be above 0 and at most "
-            f"the number of rows, {rows}"
-        )
 
 
 def reduce_table(

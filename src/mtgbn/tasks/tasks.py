@@ -10,11 +10,11 @@ from typing import Any, Literal, Self, Unpack
 import numpy as np
 
 from mtgbn.errors import InputError
+from mtgbn.tasks.autocorrelation import effective_sizes
 from mtgbn.tasks.checks import (
     Options,
     check_degrees,
     check_scatter,
-    effective_sizes,
     reduce_table,
 )
 from mtgbn.tasks.collinearity import warn_collinear
@@ -89,8 +89,9 @@ class Tasks:
     standardise : bool, default False
         Divide each variable of each task by its standard deviation (denominator n_i), so that
         the diagonal of each scatter is n_i.
-    effective_samples : float, sequence of float or dict by task name, optional
-        Number of independent samples that the rows are worth, at most the number of rows.
+    effective_samples : str, float, sequence of float or dict by task name, optional
+        Number of independent samples that the rows are worth, at most the number of rows: for time
+        series "bartlett" or "ar1", which estimate it (`mtgbn.tasks.effective_samples`), or numbers.
         It becomes n_i, and the scatter is multiplied by effective_samples / rows.
     missing : "error" or "em", default "error"
         With "em" values may be missing: nan, None, NA, empty cells of text files. Labelled tasks
@@ -301,7 +302,7 @@ class Tasks:
         *,
         centre: bool = True,
         standardise: bool = False,
-        effective_samples: float | Sequence[float] | Mapping[str, float] | None = None,
+        effective_samples: str | float | Sequence[float] | Mapping[str, float] | None = None,
         missing: Literal["error", "em"] = "error",
     ) -> Self:
         for name, value in (("centre", centre), ("standardise", standardise)):
