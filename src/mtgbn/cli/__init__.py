@@ -155,7 +155,7 @@ def describe(data: str, **reading) -> None:
 )
 @click.option(
     "--rounds",
-    default=1000,
+    default=1100,
     show_default=True,
     type=click.IntRange(1),
     help="Of sampling per chain, with --estimator posterior.",

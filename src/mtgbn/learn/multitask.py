@@ -177,7 +177,7 @@ class MTGBN(Estimator):
         knowledge: Knowledge | Mapping[str, Any] | None = None,
         missing: Literal["error", "em"] = "error",
         n_draws: int = 30,
-        n_rounds: int = 1000,
+        n_rounds: int = 1100,
         tol: float = 0.05,
         max_iter: int = 50,
         n_jobs: int | None = None,
