@@ -53,6 +53,7 @@ for arguments in (["--version"], *([*command, "--help"] for command in commands)
     [
         *("model", "sampling", "simulate", "tasks", "graphs", "search", "learn", "results"),
         *("experiments", "experiments.figures"),
+        *("fmri.density", "fmri.granger", "fmri.regression_dcm"),
     ],
 )
 def test_subpackages_load_no_extras(name):

@@ -1,0 +1,56 @@
+"""Networks of a given number of edges, so that methods are compared at the same density."""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mtgbn.errors import InputError
+from mtgbn.model.arguments import check_count
+
+__all__ = ["strongest_edges"]
+
+
+def strongest_edges(
+    strengths: ArrayLike, n_edges: int, *, undirected: bool = False
+) -> NDArray[np.bool_]:
+    """Keep the strongest pairs of variables.
+
+    Parameters
+    ----------
+    strengths : array (p, p)
+        ``strengths[i, j]`` of i -> j: F statistics, couplings, probabilities (not p-values, where the
+        strongest are small). The size counts, not the sign; the diagonal is ignored and may be nan.
+    n_edges : int
+        Of equally strong pairs, those in earlier rows, then in earlier columns, come first.
+    undirected : bool
+        Count unordered pairs, each as strong as the stronger of its two directions, and return them as
+        undirected edges i - j (both entries true).
+
+    Returns
+    -------
+    bool array (p, p)
+        ``A[i, j]`` means i -> j. Nothing keeps it acyclic.
+    """
+    try:
+        sizes = np.abs(np.asarray(strengths, dtype=np.float64))
+    except (TypeError, ValueError) as error:
+        raise InputError(f"strengths must be a square array of numbers ({error})") from error
+    if sizes.ndim != 2 or sizes.shape[0] != sizes.shape[1]:
+        raise InputError(f"strengths must be a square array; its shape is {sizes.shape}")
+    check_count("n_edges", n_edges, 0)
+    p = len(sizes)
+    if (missing := np.isnan(sizes) & ~np.eye(p, dtype=bool)).any():
+        i, j = np.argwhere(missing)[0]
+        raise InputError(f"the strength of {i} -> {j} is nan; use 0 for a pair that cannot be")
+    if undirected:
+        sizes = np.maximum(sizes, sizes.T)
+    rows, columns = np.nonzero(~np.tri(p, dtype=bool) if undirected else ~np.eye(p, dtype=bool))
+    candidates = sizes[rows, columns]
+    if n_edges > (available := int(np.count_nonzero(candidates))):
+        raise InputError(
+            f"n_edges is {n_edges}, but only {available} of the {len(candidates)} "
+            f"{'unordered' if undirected else 'ordered'} pairs have a strength other than 0"
+        )
+    chosen = np.argsort(-candidates, kind="stable")[:n_edges]
+    adjacency = np.zeros((p, p), dtype=bool)
+    adjacency[rows[chosen], columns[chosen]] = True
+    return adjacency | adjacency.T if undirected else adjacency

@@ -1,0 +1,188 @@
+"""Conditional Granger causality of one multivariate series (docs/model.md, section 17)."""
+
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.special import fdtrc
+
+from mtgbn.errors import InputError
+from mtgbn.fmri._series import check_series
+from mtgbn.model.arguments import check_count
+from mtgbn.tasks.collinearity import TOLERANCE, find_relations
+from mtgbn.tasks.names import listed
+from mtgbn.tasks.tables import Table
+
+__all__ = ["GrangerResult", "granger_causality"]
+
+
+class GrangerResult(NamedTuple):
+    """Tests of all ordered pairs; entry [i, j] is about i -> j, and the diagonal is nan."""
+
+    order: int
+    """Of the vector autoregression: how many past volumes it sees."""
+    f_statistics: np.ndarray
+    """(p, p). All pairs have the same degrees of freedom, so these rank the pairs as p-values do."""
+    p_values: np.ndarray
+    """(p, p), not corrected for the number of pairs."""
+    degrees_of_freedom: tuple[int, int]
+    """Of every F statistic: numerator and denominator."""
+
+
+def granger_causality(
+    series: Any,
+    *,
+    order: int | Literal["bic"] = "bic",
+    max_order: int = 5,
+    denominator: Literal["system", "equation"] = "system",
+    task: str = "series",
+) -> GrangerResult:
+    """Test for every ordered pair whether the past of i helps to predict j.
+
+    One vector autoregression with an intercept is fitted by least squares; the F-test of i -> j drops
+    the past of i from the equation of j and keeps that of all others.
+
+    Parameters
+    ----------
+    series : array or DataFrame (n, p)
+        One row per volume, in the order of time and without gaps; one column per variable.
+    order : int or "bic"
+        Number of past volumes in the autoregression. "bic" chooses among 1, ..., max_order, all
+        fitted to the same n - max_order volumes; the tests then use all n - order.
+    max_order : int
+        Only for ``order="bic"``.
+    denominator : {"system", "equation"}
+        Degrees of freedom of the denominator. "equation" has those of the residuals of one equation,
+        d = n - order - 1 - p order, and is exact for fixed regressors. "system" has p d, those of the
+        residuals of all equations, after Lütkepohl (2005, section 3.6) and as in statsmodels. The F
+        statistics are the same; p-values differ noticeably only if d is small.
+    task : str
+        What error messages call the series.
+
+    Returns
+    -------
+    GrangerResult
+        Entry [i, j] is about i -> j.
+
+    Notes
+    -----
+    Filtering (band-pass) and the haemodynamic response both change what precedes what; p-values of
+    filtered series are not calibrated, whatever the order.
+    """
+    if denominator not in ("system", "equation"):
+        raise InputError(f'denominator must be "system" or "equation"; got {denominator!r}')
+    by_bic = isinstance(order, str)
+    if by_bic and order != "bic":
+        raise InputError(f'order must be a whole number of at least 1 or "bic"; got {order!r}')
+    if by_bic:
+        check_count("max_order", max_order, 1)
+    else:
+        check_count("order", order, 1)
+    table = check_series(series, task)
+    _refuse_few_rows(table, int(max_order if by_bic else order), by_bic)
+    _refuse_collinear(table)
+    # Neither the tests nor the differences of BIC depend on units; tolerances do.
+    values = table.values - table.values.mean(axis=0)
+    values /= np.abs(values).max(axis=0)
+    values /= np.sqrt(np.mean(values * values, axis=0))
+    standard = table._replace(values=values)
+    chosen = _order_by_bic(standard, int(max_order)) if by_bic else int(order)
+    return _test_all(standard, chosen, denominator)
+
+
+def _test_all(table: Table, order: int, denominator: str) -> GrangerResult:
+    """The F-tests of all pairs from one triangular factor, without coefficients."""
+    n, p = table.values.shape
+    size = 1 + p * order
+    triangle = _triangle(table, order)
+    past, fitted, left = triangle[:size, :size], triangle[:size, size:], triangle[size:, size:]
+    residual = np.einsum("kj,kj->j", left, left)
+    if (exact := np.sqrt(residual) <= TOLERANCE * np.sqrt(n - order)).any():
+        raise InputError(
+            f"task {table.task!r}, variable {table.columns[int(np.argmax(exact))]!r} is predicted "
+            f"without error by the last {order} row(s) of all variables, so nothing can be tested; "
+            "remove it if it is another variable shifted in time, or lower the order if the series "
+            "was filtered or interpolated to be this smooth"
+        )
+    # The rows of the inverse factor that belong to the past of i span, in the coordinates of the
+    # factor, all that is orthogonal to every other column: the fit in this space is what is lost
+    # without the past of i.
+    inverse = solve_triangular(past, np.eye(size), check_finite=False)
+    blocks = inverse[1:].reshape(order, p, size).transpose(1, 2, 0)
+    own, _ = np.linalg.qr(blocks)
+    lost = np.square(own.transpose(0, 2, 1) @ fitted).sum(axis=1)
+    freedom = n - order - size
+    statistics = (lost / order) / (residual / freedom)
+    np.fill_diagonal(statistics, np.nan)
+    degrees = (order, freedom * (p if denominator == "system" else 1))
+    return GrangerResult(order, statistics, fdtrc(*degrees, statistics), degrees)
+
+
+def _order_by_bic(table: Table, max_order: int) -> int:
+    """Compare the orders 1, 2, ... on the same volumes; order 0 would leave nothing to test."""
+    n, p = table.values.shape
+    rows, size = n - max_order, 1 + p * max_order
+    # Columns go from recent to remote, so the rows of the factor below those of an order hold the
+    # residuals of that order.
+    triangle = _triangle(table, max_order)
+    criteria = []
+    for order in range(1, max_order + 1):
+        left = np.linalg.qr(triangle[1 + p * order :, size:], mode="r")
+        pivots = np.abs(np.diag(left)) / np.sqrt(rows)
+        if (exact := pivots <= TOLERANCE).any():
+            raise InputError(
+                f"task {table.task!r}, variable {table.columns[int(np.argmax(exact))]!r} is an exact "
+                f"function of the present of earlier variables and the last {order} row(s) of all; "
+                "remove it, or give the order instead of choosing it by BIC"
+            )
+        log_determinant = 2 * np.log(pivots).sum()
+        criteria.append(log_determinant + np.log(rows) / rows * p * (p * order + 1))
+    return 1 + int(np.argmin(criteria))
+
+
+def _triangle(table: Table, order: int) -> np.ndarray:
+    """Triangular factor of the columns [1, lag 1, ..., lag order, present]."""
+    values = table.values
+    n, p = values.shape
+    lags = [values[order - lag : n - lag] for lag in range(order + 1)]
+    columns = np.hstack([np.ones((n - order, 1)), *lags[1:], lags[0]])
+    triangle = np.linalg.qr(columns, mode="r")
+    pivots = np.abs(np.diag(triangle)[: 1 + p * order]) / np.sqrt(n - order)
+    if (dependent := pivots <= TOLERANCE).any():
+        lag, variable = divmod(int(np.argmax(dependent)) - 1, p)
+        raise InputError(
+            f"task {table.task!r}, variable {table.columns[variable]!r}: its values {lag + 1} row(s) "
+            "before are a linear combination of those of other variables or other rows (or constant), "
+            f"so an autoregression of order {order} is not determined; lower the order or remove the "
+            "variable"
+        )
+    return triangle
+
+
+def _refuse_few_rows(table: Table, order: int, by_bic: bool) -> None:
+    n, p = table.values.shape
+    # BIC needs a residual covariance of full rank, an F-test one degree of freedom.
+    spare = p if by_bic else 1
+    needed = order + 1 + p * order + spare
+    if n >= needed:
+        return
+    name, largest = "max_order" if by_bic else "order", (n - 1 - spare) // (p + 1)
+    advice = f"lower {name} to {largest} at most" if largest else "use fewer variables"
+    raise InputError(
+        f"task {table.task!r} has {n} rows; {name}={order} with {p} variables needs {needed}; "
+        f"{advice}, or use longer series"
+    )
+
+
+def _refuse_collinear(table: Table) -> None:
+    centred = table.values - table.values.mean(axis=0)
+    centred /= np.abs(centred).max(axis=0)
+    unit = centred / np.sqrt(np.einsum("ij,ij->j", centred, centred))
+    relations = find_relations(unit, unit.T @ unit, len(unit) - 1)
+    if relations:
+        names, (dependent, others) = table.columns, relations[0]
+        raise InputError(
+            f"task {table.task!r}, variable {names[dependent]!r} is a linear combination of "
+            f"{listed(names[other] for other in others)}, so their pasts cannot be told apart; "
+            "remove one of them"
+        )

@@ -1,0 +1,236 @@
+"""Regression dynamic causal modelling at rest (docs/model.md, section 17)."""
+
+import math
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import qr, solve_triangular
+from scipy.special import gammaln, ndtr
+
+from mtgbn.errors import ConvergenceWarning, InputError
+from mtgbn.fmri._series import check_series
+from mtgbn.model.arguments import check_count
+from mtgbn.tasks.collinearity import TOLERANCE
+from mtgbn.tasks.names import listed
+from mtgbn.tasks.tables import Table
+
+__all__ = ["RegressionDCMResult", "regression_dcm"]
+
+# Prior of the noise precision: Gamma(shape, rate), with the rate an argument.
+_SHAPE = 2.0
+
+
+class RegressionDCMResult(NamedTuple):
+    """The posterior of the couplings; entry [i, j] is about i -> j, the transpose of DCM's A."""
+
+    coupling: np.ndarray
+    """(p, p), posterior means in 1/s; on the diagonal the self-connections, usually negative."""
+    standard_deviations: np.ndarray
+    """(p, p), of the posterior."""
+    probabilities: np.ndarray
+    """(p, p), that the absolute value of a coupling exceeds the threshold."""
+    noise_precisions: np.ndarray
+    """(p,), posterior means, of the Fourier coefficients of the derivative in the data's units."""
+    free_energies: list[np.ndarray]
+    """For every region the bound on its log evidence after each iteration; it never decreases."""
+
+
+def regression_dcm(
+    series: Any,
+    repetition_time: float,
+    *,
+    threshold: float = 0.1,
+    noise_rate: float | None = None,
+    tolerance: float = 1e-5,
+    max_iter: int = 500,
+    task: str = "series",
+) -> RegressionDCMResult:
+    """Estimate directed couplings by Bayesian regression of derivatives on signals.
+
+    Frässle et al. (2017, 2021): without inputs, a linear DCM in the frequency domain is one linear
+    regression per region, of the derivative of its signal on the signals of all regions. The series
+    are detrended first. All connections are allowed for; couplings are shrunk, not selected.
+
+    Parameters
+    ----------
+    series : array or DataFrame (n, p)
+        One row per volume, in the order of time and without gaps; one column per region.
+    repetition_time : float
+        Seconds between volumes.
+    threshold : float
+        For `probabilities`, in 1/s. There is no accepted value.
+    noise_rate : float, optional
+        Rate of the gamma prior (shape 2) of the noise precisions. Default: the mean variance of the
+        detrended series.
+    tolerance : float
+        Iteration stops when the free energy of a region changes by less.
+    max_iter : int
+    task : str
+        What messages call the series.
+
+    Returns
+    -------
+    RegressionDCMResult
+        Entry [i, j] is about i -> j; DCM's own A matrix is the transpose.
+
+    Notes
+    -----
+    The published prior has the noise rate 1 whatever the unit of the data, so that data in small
+    units are taken for noise: their couplings shrink to the prior. Large units hardly matter. The
+    default rate is the published one for series of variance 1, and makes the couplings the same in
+    every unit that all regions share.
+
+    A coupling is in the unit of its target per unit of its source. Rescaling one region therefore
+    changes its couplings, and by the prior also their shrinkage; standardise the regions beforehand
+    if their units mean nothing.
+
+    The derivative is the difference of successive volumes, so the couplings are nearer those of
+    (exp(A TR) - 1)/TR than of A: too weak if signals decay within a repetition time.
+    """
+    _check_number("repetition_time", repetition_time, positive=True)
+    _check_number("threshold", threshold, positive=False)
+    if noise_rate is not None:
+        _check_number("noise_rate", noise_rate, positive=True)
+    _check_number("tolerance", tolerance, positive=True)
+    check_count("max_iter", max_iter, 1)
+    table = check_series(series, task)
+    signals, unit = _detrended(table)
+    n, p = signals.shape
+    rate = 1.0 if noise_rate is None else noise_rate / unit / unit
+    X, targets = regression_rows(signals, float(repetition_time))
+    rotation, root = qr(X, mode="economic", check_finite=False)
+    rotated = rotation.T @ targets
+    unreached = np.square(targets - rotation @ rotated).sum(axis=0)
+    coupling, deviations, precisions = np.empty((p, p)), np.empty((p, p)), np.empty(p)
+    free_energies, unsettled = [], []
+    for region in range(p):
+        regression = _Regression(root, rotated[:, region], unreached[region], n)
+        fit = _fit_region(region, regression, rate, tolerance, max_iter)
+        coupling[:, region] = fit.mean
+        deviations[:, region] = fit.deviation
+        precisions[region] = fit.precision / unit / unit
+        free_energies.append(fit.free_energies - n * math.log(unit))
+        if not fit.settled:
+            unsettled.append(table.columns[region])
+    if unsettled:
+        warnings.warn(
+            f"task {task!r}: after {max_iter} iterations the free energy still changes by more than "
+            f"{tolerance:g} in {listed(unsettled)}; raise max_iter",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    above = ndtr((coupling - threshold) / deviations) + ndtr((-coupling - threshold) / deviations)
+    return RegressionDCMResult(coupling, deviations, above, precisions, free_energies)
+
+
+def regression_rows(signals: np.ndarray, repetition_time: float) -> tuple[np.ndarray, np.ndarray]:
+    """Regressors and targets in the frequency domain, (n, p) each, for n volumes.
+
+    Real parts, then imaginary parts; those that are zero for every real series (at frequency 0 and,
+    for even n, at the highest) are left out.
+    """
+    n = len(signals)
+    spectrum = np.fft.rfft(signals, axis=0)
+    # Fourier coefficients of successive differences, round the circle from the last to the first.
+    step = np.expm1(2j * np.pi * np.arange(len(spectrum)) / n) / repetition_time
+    free = slice(1, (n + 1) // 2)
+    stacked = [np.vstack([z.real, z[free].imag]) for z in (spectrum, step[:, None] * spectrum)]
+    return stacked[0], stacked[1]
+
+
+class _Regression(NamedTuple):
+    """Regressors and one target after a rotation, so that iterations do not depend on n_rows."""
+
+    root: np.ndarray
+    target: np.ndarray
+    unreached: float
+    """Sum of squares of the target that no regressor reaches."""
+    n_rows: int
+
+
+class _RegionFit(NamedTuple):
+    mean: np.ndarray
+    deviation: np.ndarray
+    precision: float
+    free_energies: np.ndarray
+    settled: bool
+
+
+def _fit_region(
+    region: int, regression: _Regression, rate: float, tolerance: float, max_iter: int
+) -> _RegionFit:
+    """Coordinate ascent of the free energy over the couplings and the noise precision."""
+    root, target, unreached, n = regression
+    p = root.shape[1]
+    prior_mean = np.zeros(p)
+    prior_mean[region] = -0.5
+    prior_precision = np.full(p, p / 8)
+    prior_precision[region] = 8 * p
+    shape = _SHAPE + n / 2
+    constant = (
+        -n / 2 * math.log(2 * math.pi)
+        + _SHAPE * math.log(rate)
+        - gammaln(_SHAPE)
+        + gammaln(shape)
+        + np.log(prior_precision).sum() / 2
+    )
+    precision = _SHAPE / rate
+    data = np.column_stack([root, target])
+    beliefs = np.sqrt(prior_precision)[:, None] * np.column_stack([np.eye(p), prior_mean])
+    free_energies: list[float] = []
+    settled = False
+    while len(free_energies) < max_iter and not settled:
+        # The Cholesky factor of the posterior precision, by QR: data can outweigh beliefs so far that
+        # in the sum of both nothing would be left of them.
+        stacked = np.vstack([math.sqrt(precision) * data, beliefs])
+        (triangle,) = qr(stacked, mode="r", overwrite_a=True, check_finite=False)
+        factor = triangle[:p, :p]
+        mean = solve_triangular(factor, triangle[:p, p], check_finite=False)
+        # tr(W S) with W = root' root and S = (factor' factor)^-1
+        spread = np.square(solve_triangular(factor, root.T, trans=1, check_finite=False)).sum()
+        error = target - root @ mean
+        new_rate = rate + (unreached + error @ error + spread) / 2
+        shift = mean - prior_mean
+        free_energies.append(
+            constant
+            - shape * math.log(new_rate)
+            - np.log(np.abs(np.diag(factor))).sum()
+            + (precision * spread - shift @ (prior_precision * shift)) / 2
+        )
+        precision = shape / new_rate
+        settled = len(free_energies) > 1 and abs(free_energies[-1] - free_energies[-2]) < tolerance
+    inverse = solve_triangular(factor, np.eye(p), check_finite=False)
+    deviation = np.sqrt(np.einsum("jk,jk->j", inverse, inverse))
+    return _RegionFit(mean, deviation, float(precision), np.array(free_energies), settled)
+
+
+def _detrended(table: Table) -> tuple[np.ndarray, float]:
+    """The series without means and linear trends, divided by one number, and that number.
+
+    It is the root of the mean variance.
+    """
+    values = table.values
+    centred = values - values.mean(axis=0)
+    largest = np.abs(centred).max(axis=0)
+    time = np.linspace(-1, 1, len(values))
+    relative = centred / largest
+    relative -= relative.mean(axis=0)
+    left = relative - np.outer(time, time @ relative / (time @ time))
+    lengths = np.sqrt(np.mean(left * left, axis=0))
+    if (straight := lengths <= TOLERANCE).any():
+        raise InputError(
+            f"task {table.task!r}, variable {table.columns[int(np.argmax(straight))]!r} is constant "
+            "once its linear trend is removed; remove the variable from every task, or the task"
+        )
+    top = largest.max()
+    unit = float(top * np.sqrt(np.mean(np.square(lengths * (largest / top)))))
+    return left * (largest / unit), unit
+
+
+def _check_number(name: str, value: Any, *, positive: bool) -> None:
+    number = np.asarray(value)
+    is_number = number.ndim == 0 and number.dtype.kind in "iuf" and 0 <= number < math.inf
+    if not is_number or (positive and number == 0):
+        bound = "above 0" if positive else "of at least 0"
+        raise InputError(f"{name} must be a finite number {bound}; got {value!r}")
