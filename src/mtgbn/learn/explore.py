@@ -39,6 +39,7 @@ __all__ = [
     "Record",
     "advance_map",
     "advance_posterior",
+    "agreement_of",
     "disputed",
     "posterior_graphs",
     "start",
@@ -227,11 +228,15 @@ def _model(
 
 
 def _agreement(problem: em.Problem, edge_prior: EdgePrior) -> float:
-    """Infinity where tasks share no edges, or r and s are sampled: the sum over all graphs matters."""
-    is_sampled = problem.edge_prior.source == "sampled"
-    if not problem.shares_directions or is_sampled or not np.isfinite(edge_prior.similarity):
+    """Infinity also where r and s are sampled: the sum over all graphs matters."""
+    if not problem.shares_directions or problem.edge_prior.source == "sampled":
         return np.inf
-    return _AGREEMENT_PER_TASK * len(problem.tasks)
+    return agreement_of(len(problem.tasks), edge_prior)
+
+
+def agreement_of(n_tasks: int, edge_prior: EdgePrior) -> float:
+    """How independent the directions of shared edges are; infinity where tasks share no edges."""
+    return _AGREEMENT_PER_TASK * n_tasks if np.isfinite(edge_prior.similarity) else np.inf
 
 
 def advance_map(

@@ -11,6 +11,7 @@ import numpy as np
 
 import mtgbn
 from mtgbn.errors import ConvergenceWarning, InputError, NotFittedError
+from mtgbn.graphs import consensus_members, cpdag
 from mtgbn.learn import em, explore
 from mtgbn.learn.checkpoint import fingerprint, read_checkpoint, write_checkpoint
 from mtgbn.learn.estimator import (
@@ -18,13 +19,20 @@ from mtgbn.learn.estimator import (
     entropy_of,
     network_alone,
 )
+from mtgbn.learn.new_task import LearnedTask, sample_graphs
 from mtgbn.learn.parameters import Network, posterior_network
 from mtgbn.learn.probabilities import diagnose_edges
 from mtgbn.learn.relatedness import describe_relatedness
 from mtgbn.model import StructurePrior
 from mtgbn.model.arguments import check_count, check_delta, entropy_text, seed_sequence
 from mtgbn.model.densities import check_structure_prior
-from mtgbn.model.edge_prior import EdgePrior, EdgePriorSetting, arranged, edge_prior_of
+from mtgbn.model.edge_prior import (
+    EdgePrior,
+    EdgePriorSetting,
+    arranged,
+    edge_prior_of,
+    log_odds_of_directions,
+)
 from mtgbn.sampling import Draws
 from mtgbn.search import Knowledge
 from mtgbn.tasks import Tasks
@@ -269,6 +277,100 @@ class MTGBN(Estimator):
         else:
             self._finish_exploring(tasks, places, problem, state, report)
         return self
+
+    def fit_task(
+        self,
+        data: Any,
+        *,
+        random_state: int | np.random.SeedSequence | np.random.Generator | None = None,
+    ) -> LearnedTask:
+        """Learn one more task with what the fit has taught, without fitting again.
+
+        Parameters
+        ----------
+        data : Tasks of one task, DataFrame or array (rows, p)
+            In the units of the other tasks, and standardised if they were. Columns with names are
+            matched by them. For time series: a Tasks that was read with ``effective_samples``.
+        random_state : int, numpy.random.SeedSequence or numpy.random.Generator, optional
+            Left out: the seed of the fit.
+
+        Notes
+        -----
+        The new task is taken to belong to the others; their sigma_h, nu0 and edges are held.
+        """
+        self._position(0)  # raises, if not fitted
+        if self.structure_prior != "uniform":
+            raise InputError("fit_task needs a fit with structure_prior='uniform'")
+        task = self._one_task(data)
+        seeds = seed_sequence(self.random_state_ if random_state is None else random_state)
+        search_seed, chain_seed = seeds.spawn(2)
+        p = task.n_variables
+        (constraints,) = self._constraints(task)
+        members = self.graphs_[self.membership_ > 0.5]
+        there = members.sum(axis=0)
+        odds = self.edge_prior_.log_odds(there + there.T, len(members))
+        choice = edge_prior_of(self._edge_prior(), self.variables_)
+        if self.shared_directions and choice.source != "sampled":
+            agreement = explore.agreement_of(len(self._tasks), self.edge_prior_)
+            odds = odds + log_odds_of_directions(there, there + there.T, agreement)
+        draws = np.ascontiguousarray(self.draws_.sigma_h.reshape(-1, p, p))
+        searched = draws[:: max(len(draws) // self.n_draws, 1)]
+        find = em.improve_task(
+            task.scatters[0],
+            task.ns[0],
+            searched,
+            self.nu0_,
+            "uniform",
+            odds,
+            constraints,
+            self._search_settings(),
+            None,
+            search_seed,
+        )
+        probabilities, diagnostics = sample_graphs(
+            task.scatters[0],
+            float(task.ns[0]),
+            draws,
+            self.nu0_ - p + 1,
+            odds,
+            constraints,
+            find.adjacency,
+            np.random.default_rng(chain_seed),
+        )
+        graph, own_class = find.adjacency, cpdag(find.adjacency)
+        if self.knowledge is None:
+            graph = consensus_members(np.concatenate([self.cpdags_, own_class[None]])).graphs[-1]
+        either = np.minimum(probabilities + probabilities.T, 1.0)
+        return LearnedTask(
+            task.names[0],
+            task.variables,
+            float(task.ns[0]),
+            graph,
+            own_class,
+            probabilities,
+            either,
+            diagnostics,
+        )
+
+    def _one_task(self, data: Any) -> Tasks:
+        """New data as one task with the variables of the fit."""
+        standardise = bool((self._tasks.scales != 1).any())
+        if isinstance(data, Tasks):
+            tasks = data
+        elif hasattr(data, "columns"):
+            tasks = Tasks.from_frames({"new": data}, standardise=standardise)
+        else:
+            tasks = Tasks.from_arrays(
+                [data], self.variables_, names=["new"], standardise=standardise
+            )
+        if len(tasks) != 1:
+            raise InputError(f"fit_task learns one task; got {len(tasks)}. Call it for each")
+        if tasks.incomplete:
+            raise InputError("fit_task needs complete data; fill in the missing values")
+        lacking = [name for name in self.variables_ if name not in tasks.variables]
+        if lacking:
+            raise InputError(f"the new task has no variable {lacking[0]!r}, which the fit has")
+        return tasks.select_variables(self.variables_)
 
     def _steps(self) -> tuple[Callable, Callable]:
         """How to start and how to go on."""
