@@ -5,7 +5,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.linalg import expm, solve_continuous_lyapunov
 from scipy.optimize import minimize_scalar
-from scipy.stats import rankdata
+from scipy.stats import gamma, rankdata
 
 from mtgbn.errors import GraphError, InputError
 from mtgbn.graphs import is_dag, moral_graph, skeleton
@@ -96,6 +96,9 @@ def test_response(delay):
     assert trough == pytest.approx(delay + 9, abs=1.5)  # the first gamma still pulls
     assert haemodynamic_response(trough, delay) < 0
     assert haemodynamic_response(0.0, delay) == 0
+    times = np.arange(0, 32, 0.5)
+    expected = gamma.pdf(times, delay) - gamma.pdf(times, delay + 10) / 6
+    np.testing.assert_allclose(haemodynamic_response(times, delay), 1.2 * expected, atol=1e-15)
     assert abs(haemodynamic_response(32.0, delay)) < 1e-3
 
 
@@ -192,8 +195,8 @@ def test_drift_has_the_stated_size_and_is_slow():
 
 @pytest.mark.parametrize(("n", "repetition_time"), [(230, 2.5), (40, 2.0), (20, 2.0)])
 def test_slow_cosines_are_those_of_nilearn(n, repetition_time):
-    first_level = pytest.importorskip("nilearn.glm.first_level.design_matrix")
-    expected = first_level.create_cosine_drift(1 / 128, np.arange(n) * repetition_time)[:, :-1]
+    nilearn = pytest.importorskip("nilearn.glm.first_level.design_matrix")
+    expected = nilearn.create_cosine_drift(1 / 128, np.arange(n) * repetition_time)[:, :-1]
     np.testing.assert_allclose(slow_cosines(n, repetition_time), expected, atol=1e-12)
 
 

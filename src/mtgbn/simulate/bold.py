@@ -11,8 +11,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 from scipy.linalg import cholesky, expm, solve_discrete_lyapunov
-from scipy.signal import lfilter, oaconvolve
-from scipy.stats import gamma
+from scipy.special import gammaln, xlogy
 
 from mtgbn.errors import GraphError, InputError
 from mtgbn.graphs import skeleton, topological_order
@@ -226,8 +225,11 @@ def haemodynamic_response(times: np.ndarray, delay: float | np.ndarray = _DELAY)
 
     It peaks one second before ``delay``. The undershoot comes 10 s later, a sixth as large.
     """
-    response = gamma.pdf(times, delay) - gamma.pdf(times, delay + _UNDERSHOOT_AFTER) / 6
-    return response * 6 / 5
+    first, second = (
+        np.exp(xlogy(shape - 1, times) - times - gammaln(shape))
+        for shape in (delay, delay + _UNDERSHOOT_AFTER)
+    )
+    return (first - second / 6) * 6 / 5
 
 
 def slow_cosines(n_volumes: int, repetition_time: float) -> np.ndarray:
@@ -261,6 +263,8 @@ def neural_activity(
     coupling: np.ndarray, dynamics: Dynamics, n_steps: int, rng: np.random.Generator
 ) -> np.ndarray:
     """Stationary neural activity (n_steps, p)."""
+    from scipy.signal import lfilter  # takes as long to import as all of mtgbn.simulate
+
     p = len(coupling)
     activity = np.empty((n_steps, p))
     activity[0] = cholesky(dynamics.stationary_covariance, lower=True) @ rng.standard_normal(p)
@@ -290,6 +294,8 @@ def _simulate_subject(
     network: np.ndarray, settings: _Settings, seeds: np.random.SeedSequence
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Series, coupling and covariance; each source of variation has a stream of its own."""
+    from scipy.signal import oaconvolve
+
     streams = [np.random.default_rng(child) for child in seeds.spawn(5)]
     couplings_rng, delays_rng, neural_rng, noise_rng, drift_rng = streams
     p = len(network)
@@ -307,7 +313,7 @@ def _simulate_subject(
     signal = oaconvolve(activity, responses, mode="valid", axes=0)[:: settings.steps_per_volume]
 
     deviations = np.sqrt(np.diag(covariance))
-    noise = _ar1(settings.noise_correlation, (settings.n_volumes, p), noise_rng)
+    noise = autoregression(settings.noise_correlation, (settings.n_volumes, p), noise_rng)
     covariance = covariance + np.diag((deviations / settings.snr) ** 2)
     series = signal + deviations / settings.snr * noise
     if settings.drift:
@@ -322,8 +328,12 @@ def _reference_deviation(settings: _Settings, times: np.ndarray) -> float:
     return float(np.sqrt(signal_covariance(alone, haemodynamic_response(times)).item()))
 
 
-def _ar1(correlation: float, shape: tuple[int, int], rng: np.random.Generator) -> np.ndarray:
-    """Stationary, with unit variance."""
+def autoregression(
+    correlation: float, shape: tuple[int, int], rng: np.random.Generator
+) -> np.ndarray:
+    """Stationary AR(1) series of unit variance, in columns."""
+    from scipy.signal import lfilter
+
     innovations = rng.standard_normal(shape)
     innovations[1:] *= np.sqrt(1 - correlation**2)
     return lfilter([1], [1, -correlation], innovations, axis=0)
