@@ -2,6 +2,7 @@
 
 from mtgbn.simulate.benchmark_networks import NETWORKS, BenchmarkNetwork, load_network
 from mtgbn.simulate.bold import AlteredConnection, BoldSimulation, simulate_bold_groups
+from mtgbn.simulate.bold_images import paint_images
 from mtgbn.simulate.hierarchical import Simulation, draw_covariance, simulate_tasks
 from mtgbn.simulate.perturbed import random_network, simulate_perturbed
 from mtgbn.simulate.thresholded import simulate_thresholded
@@ -14,6 +15,7 @@ __all__ = [
     "Simulation",
     "draw_covariance",
     "load_network",
+    "paint_images",
     "random_network",
     "simulate_bold_groups",
     "simulate_perturbed",
