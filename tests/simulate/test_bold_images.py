@@ -179,8 +179,13 @@ def test_same_seed_same_bytes(simulation, images, tmp_path):
         assert one.read_bytes() == two.read_bytes() != three.read_bytes()
 
 
-def test_small_spheres_take_the_nearest_voxel(simulation, tmp_path):
-    shifted = np.array(COORDINATES) + 1.9  # far from every voxel centre
+@pytest.mark.parametrize("shift", [0.0, 1.9])
+@pytest.mark.parametrize("axis", [0, 2])
+def test_small_spheres_take_nilearns_nearest_voxel(simulation, tmp_path, shift, axis):
+    """Also where several voxels are as near: coordinates halfway between them, grids of any start."""
+    shifted = np.array(COORDINATES) + shift
+    shifted[4, axis] = 92 + shift
+    shifted[5, axis] = -80 - 4 * axis + shift
     images = paint_images(
         simulation, shifted, tmp_path, radius=0.5, voxel_noise=0, motion_effect=0, tissue_effect=0
     )

@@ -156,8 +156,8 @@ def simulate_bold_groups(
     The signal of a region without parents has a standard deviation of 1 %.
 
     The defaults are hard but not hopeless: ranked by the partial correlations of one subject, connected
-    pairs precede others with an AUC of .99 if the covariance is known, .89 from 230 volumes without
-    their drift, .78 with it. Series should be high-pass filtered before networks are learned.
+    pairs precede others with an AUC of .98 if the covariance is known, .89 from 230 volumes without
+    their drift, .79 with it. Series should be high-pass filtered before networks are learned.
     """
     check_count("n_controls", n_controls, 0)
     check_count("n_patients", n_patients, 0)

@@ -187,7 +187,7 @@ def _make_grid(
         distances = np.linalg.norm(positions - centre, axis=1)
         mask |= distances <= radius + _MARGIN * voxel_size
         # A sphere between voxels has the nearest, as with nilearn.
-        nearest = np.round(centre / voxel_size).astype(int) - first
+        nearest = np.round(centre / voxel_size - first)
         inside = (distances <= radius) | (indices == nearest).all(axis=1)
         taken = labels[inside].max()
         if taken >= 0:
