@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -15,6 +16,7 @@ from distributed import Client, LocalCluster
 
 from mtgbn.cli import _EXPERIMENTS, cli
 from mtgbn.experiments import EXPERIMENTS, METHODS
+from mtgbn.files import locked
 
 PROGRAM = [sys.executable, "-c", "from mtgbn.cli import main; main()"]
 # Methods that take a moment; what is tested here is not how well they learn.
@@ -65,9 +67,9 @@ def test_everything_is_written(finished):
     assert names == {*TABLES, "figure.png", "times.csv", "run.json", "cells.sqlite"}
     about = json.loads((finished / "run.json").read_text())
     assert about["cells"] == 16
-    assert about["command"] == (
+    assert about["commands"] == [
         "mtgbn reproduce task-number OUT --quick --repetitions 4 --method SIG --method AVG --seed 1"
-    )
+    ]
     assert len((finished / "rows.csv").read_text().splitlines()) == 17
     assert (finished / "figure.png").read_bytes()[:4] == b"\x89PNG"
 
@@ -100,11 +102,29 @@ def test_some_of_the_settings(finished, tmp_path):
     for only in ("n_tasks=2", "n_tasks=6"):
         assert run("task-number", tmp_path, *FAST, "--only", only, "--jobs", 1).exit_code == 0
     assert {row[0] for row in stored(tmp_path)} == {2, 6}
-    command = json.loads((tmp_path / "run.json").read_text())["command"]
-    assert command.endswith("--only n_tasks=6 --seed 1")
-    result = run("task-number", tmp_path, *FAST, "--only", "n_tasks=2", "--only", "n_tasks=6")
-    assert "16 cells, of which 16 are there already" in result.output
+    commands = json.loads((tmp_path / "run.json").read_text())["commands"]
+    assert [each.split(" --only ")[1] for each in commands] == [
+        "n_tasks=2 --seed 1",
+        "n_tasks=6 --seed 1",
+    ]
     assert same_tables(finished, tmp_path)
+    result = run("task-number", tmp_path, *FAST, "--only", "n_tasks=2.0", "--method", "SIG")
+    assert "8 cells, of which 8 are there already" in result.output
+    assert same_tables(finished, tmp_path)
+
+
+def test_what_another_run_is_writing_is_left_alone(finished, tmp_path):
+    shutil.copytree(finished, tmp_path / "out")
+    part = tmp_path / "out" / ".rows.csv.abc.part"
+    part.touch()
+    (tmp_path / "out" / ".download.part").touch()
+    with locked(tmp_path / "out"):
+        result = run("task-number", tmp_path / "out", *FAST)
+    assert "another command is writing" in str(result.exception)
+    assert part.exists()
+    assert run("task-number", tmp_path / "out", *FAST).exit_code == 0
+    assert not part.exists()
+    assert (tmp_path / "out" / ".download.part").exists()
 
 
 def test_killed_and_started_again(finished, tmp_path):
@@ -215,7 +235,7 @@ def test_bad_use_is_explained(tmp_path, finished):
             "which are nu0, n_tasks, n_rows, density",
         ),
         (("density", tmp_path / "o", "--only", "nu0=3"), "no nu0 '3'; it has 60, 30, 200"),
-        (("density", tmp_path / "o", "--quick", "--only", "nu0=30"), "no setting of this run has"),
+        (("density", tmp_path / "o", "--quick", "--only", "nu0=30"), "a quick run has no setting"),
         (("density", tmp_path / "o", "--scheduler", "tcp://127.0.0.1:1"), "no Dask scheduler"),
     ):
         result = run(*arguments)

@@ -7,7 +7,7 @@ import numpy as np
 import pandas
 import pytest
 
-from mtgbn import SIG
+from mtgbn import SIG, __version__
 from mtgbn.errors import InputError
 from mtgbn.experiments import (
     EXPERIMENTS,
@@ -175,12 +175,12 @@ def test_rows_come_back_as_they_were(tmp_path, experiment):
         assert store.missing(plan) == plan
         for row in rows[::-1]:
             store.add(row, 1.5)
-        assert store.rows(plan) == rows
+        assert store.rows() == rows
         assert store.missing(plan) == []
         assert len(store.seconds()) == len(rows)
     with Store(tmp_path, experiment, 1) as store:
-        assert store.rows(plan) == rows
-        (tmp_path / "rows.csv").write_text(store.as_csv(rows))
+        assert store.rows() == rows
+        (tmp_path / "rows.csv").write_text(store.as_csv())
     frame = pandas.read_sql(
         "select * from cells", sqlite3.connect(tmp_path / "cells.sqlite")
     ).set_index(["n_rows", "repetition", "method"])
@@ -190,14 +190,15 @@ def test_rows_come_back_as_they_were(tmp_path, experiment):
     # From rows.csv alone, bit for bit.
     (tmp_path / "cells.sqlite").unlink()
     with Store(tmp_path, experiment, 1) as store:
-        assert store.rows(plan) == rows
+        assert store.rows() == rows
+        assert store.versions() == [__version__]
 
 
 def test_a_cell_is_kept_once(tmp_path, experiment):
     row, *_ = invented_rows(experiment)
     with Store(tmp_path, experiment, 1) as store:
         store.add(row, 1.0)
-        with pytest.raises(sqlite3.IntegrityError):
+        with pytest.raises(InputError, match="UNIQUE constraint"):
             store.add(row, 1.0)
 
 
@@ -216,7 +217,50 @@ def test_damage_is_said(tmp_path, experiment):
         Store(tmp_path, experiment, 1)
     (tmp_path / "cells.sqlite").unlink()
     (tmp_path / "rows.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(InputError, match="is not from this experiment"):
+    for _ in range(2):  # the second time, too: nothing of a failed beginning is left
+        with pytest.raises(InputError, match="is not from this experiment"):
+            Store(tmp_path, experiment, 1)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda text: text[:-60], "line 19: .* fields instead of"),
+        (lambda text: text.replace("0.25", "abc", 1), "is 'abc', not a number"),
+        (
+            lambda text: text + text.splitlines(keepends=True)[-1],
+            "line 20: this cell is there twice",
+        ),
+        (lambda text: text.replace(",1,0.1", ",7,0.1", 1), "a cell of seed 7, not 1"),
+        (lambda text: text.encode() + b"\xff\n", "is damaged"),
+    ],
+)
+def test_rows_that_cannot_be_taken_over_are_named_and_stay(tmp_path, experiment, damage, message):
+    path = tmp_path / "rows.csv"
+    with Store(tmp_path, experiment, 1) as store:
+        for row in invented_rows(experiment):
+            store.add(row | {"skeleton_error": 0.25}, 1.0)
+        whole = store.as_csv()
+    damaged = damage(whole)
+    for _ in range(2):
+        (tmp_path / "cells.sqlite").unlink(missing_ok=True)
+        (tmp_path / "cells.sqlite").touch()  # as a full disk leaves it
+        path.write_bytes(damaged if isinstance(damaged, bytes) else damaged.encode())
+        with pytest.raises(InputError, match=message):
+            Store(tmp_path, experiment, 1)
+        with pytest.raises(InputError, match=message):
+            Store(tmp_path, experiment, 1)
+    path.write_text("\ufeff" + whole, encoding="utf-8")
+    with Store(tmp_path, experiment, 1) as store:
+        assert store.as_csv() == whole
+
+
+def test_a_store_that_forgot_what_it_is_is_refused(tmp_path, experiment):
+    with Store(tmp_path, experiment, 1) as store:
+        store.add(invented_rows(experiment)[0], 1.0)
+    with sqlite3.connect(tmp_path / "cells.sqlite") as connection:
+        connection.execute("delete from about")
+    with pytest.raises(InputError, match="does not say what its cells belong to"):
         Store(tmp_path, experiment, 1)
 
 
@@ -291,6 +335,24 @@ def test_the_headline_counts_settings_and_names_defeats(experiment):
     single = as_markdown(experiment, summarise(experiment, rows[:6]))
     assert "| **0.1000** | -0.1000 |" in single
     assert "nan" not in single
+
+
+def test_differences_are_over_common_repetitions(experiment):
+    """A baseline that is better in the only common repetition is not beaten by its other ones."""
+
+    def row(method, repetition, error):
+        made = next(r for r in invented_rows(experiment) if r["method"] == method)
+        return made | {"repetition": repetition, "skeleton_error": error}
+
+    rows = [row("SIG", 0, 0.1), row("SIG", 1, 0.4), row("AVG", 0, 0.2), row("MTGBN", 0, 0.15)]
+    text = as_markdown(experiment, summarise(experiment, rows))
+    assert "+0.0500" in text
+    assert "**" not in text
+    assert "ahead of SIG and AVG in 0 of 1" in text
+    only_apart = [row("SIG", 1, 0.1), row("AVG", 0, 0.2), row("MTGBN", 0, 0.15)]
+    assert "-0.0500" in as_markdown(experiment, summarise(experiment, only_apart))
+    without = [row("SIG", 0, 0.2), row("MTGBN", 0, 0.15)]
+    assert "ahead of SIG in 1 of 1" in headline(experiment, summarise(experiment, without))
 
 
 def test_the_papers_figures_are_beside_ours():

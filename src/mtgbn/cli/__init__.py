@@ -366,7 +366,8 @@ _EXPERIMENTS = ("sample-size", "task-number", "density", "perturbation")
     "--method",
     "methods",
     multiple=True,
-    help="Only this one, in all settings; may be given several times. SIG, AVG, MTGBN, MTGBN-posterior, "
+    help="Only this one, in all settings; may be given several times. Left out: SIG, AVG, MTGBN-paper "
+    "and MTGBN, and all where nu0 is 60 in sample-size. There are SIG, AVG, MTGBN, MTGBN-posterior, "
     "MTGBN-paper (the paper's configuration), and two steps from that to MTGBN: MTGBN-corrected, "
     "MTGBN-unshared.",
 )
@@ -395,15 +396,20 @@ def reproduce(experiment: str, out: str, full: bool, **options) -> None:
     EXPERIMENT is sample-size (Figure 3), task-number (Figure 4), density (Figure 5) or perturbation
     (Table 2). Every cell, one method on one simulated problem, is kept in OUT/cells.sqlite as soon as it
     is done: a run that was interrupted or killed goes on with the same command, and a run with more
-    repetitions adds them.
+    repetitions, other methods or other settings (--only) adds them. Tables (table.md, table.csv),
+    rows.csv, figure.svg and .png, times.csv and run.json always show all cells that are there. If OUT
+    has a rows.csv but no cells yet, its rows are taken over.
+
+    Keys for --only: nu0, n_tasks, n_rows and density; of perturbation n_rows, relative_to (pairs,
+    edges), network (ecoli70, magic-niab, magic-irri) and level.
 
     Exit codes: 0 done, 1 bad settings or cells that failed, 2 bad usage, 130 interrupted.
     """
-    from mtgbn.cli.reproduce import run_reproduce
-
     if options["jobs"] == 0:
         raise click.UsageError("--jobs must be -1 or at least 1")
     try:
+        from mtgbn.cli.reproduce import run_reproduce
+
         code = run_reproduce(experiment, out, quick=not full, **options)
     except KeyboardInterrupt:
         click.echo("mtgbn: interrupted; the same command goes on", err=True)
@@ -415,6 +421,9 @@ def main() -> None:
     """Run the command line; errors of ours end it with a message, not with a traceback."""
     from mtgbn.errors import GraphError, ImproperPosteriorError, InputError
 
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller; libraries write to it all the same
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a name that the terminal cannot show is no error
             stream.reconfigure(errors="backslashreplace")

@@ -18,7 +18,7 @@ from rich.table import Table
 from mtgbn.cli.cluster import connected
 from mtgbn.cli.describe import escape, read_tasks
 from mtgbn.cli.edge_prior import EdgePriorFile, read_edge_prior
-from mtgbn.cli.output import check_is_folder, check_is_writable, duration
+from mtgbn.cli.output import check_is_folder, check_is_writable, duration, say_to
 from mtgbn.errors import ConvergenceWarning, ImproperPosteriorError, InputError
 from mtgbn.files import locked
 from mtgbn.learn import AVG, MTGBN, SIG, State
@@ -53,7 +53,7 @@ def run_fit(
 ) -> int:
     """Fit, write, say what was found; returns the exit code."""
     console = Console(stderr=True, quiet=quiet, emoji=False, soft_wrap=True)
-    say = partial(_say, console)
+    say = partial(say_to, console)
     folder = Path(out)
     _check_folder(data, folder, resume, overwrite)
     tasks = _read(data, reading, say)
@@ -89,12 +89,6 @@ def run_fit(
     seconds = time.monotonic() - start
     say(f"Wrote {folder / RESULT_FILE} after {seconds:.1f} s; see: mtgbn show {out}")
     return 0 if converged else NOT_CONVERGED
-
-
-def _say(console: Console, text: str) -> None:
-    """Tell the user; a terminal that went away is no reason to end a fit."""
-    with contextlib.suppress(OSError, ValueError):
-        console.print(escape(text))
 
 
 def _read(data: str, reading: dict[str, Any], say) -> Tasks:

@@ -1,13 +1,22 @@
-"""What commands that write a folder share: is it one, and how long does it take."""
+"""What commands that write a folder share: is it one, how long does it take, telling the user."""
 
+import contextlib
 import os
 from pathlib import Path
 
 import click
+from rich.console import Console
 
+from mtgbn.cli.describe import escape
 from mtgbn.errors import InputError
 
-__all__ = ["check_is_folder", "check_is_writable", "duration"]
+__all__ = ["check_is_folder", "check_is_writable", "duration", "say_to"]
+
+
+def say_to(console: Console, text: str) -> None:
+    """Tell the user; a terminal that went away is no reason to end the work."""
+    with contextlib.suppress(OSError, ValueError):
+        console.print(escape(text))
 
 
 def check_is_folder(folder: Path) -> None:

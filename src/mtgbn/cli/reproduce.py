@@ -5,6 +5,7 @@ import os
 import platform
 import time
 from collections import defaultdict
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -12,10 +13,8 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-import mtgbn
 from mtgbn.cli.cluster import connected
-from mtgbn.cli.describe import escape
-from mtgbn.cli.output import check_is_folder, check_is_writable, duration
+from mtgbn.cli.output import check_is_folder, check_is_writable, duration, say_to
 from mtgbn.errors import InputError
 from mtgbn.experiments import EXPERIMENTS, Cell, Store, cells_of, run_cells, summarise
 from mtgbn.experiments.figures import draw_figure, figure_as_bytes
@@ -48,6 +47,7 @@ def run_reproduce(
 ) -> int:
     """Compute what is missing, write everything; returns the exit code."""
     console = Console(stderr=True, quiet=quiet, emoji=False, soft_wrap=True)
+    say = partial(say_to, console)
     experiment = EXPERIMENTS[name]
     plan = list(
         cells_of(
@@ -59,15 +59,16 @@ def run_reproduce(
     folder.mkdir(parents=True, exist_ok=True)
     jobs = (os.cpu_count() or 1) if jobs < 0 else jobs
     with locked(folder), Store(folder, experiment, seed) as store:
+        _remove_parts(folder)
         missing = store.missing(plan)
-        done = len(plan) - len(missing)
-        console.print(
-            escape(
-                f"{experiment.title}: {len(plan)} cells"
-                + (f", of which {done} are there already" if done else "")
-                + (" (--quick takes about a minute)" if not quick and len(missing) > 100 else "")
-                + ". Interrupt it at any time; the same command goes on."
-            )
+        jobs = max(min(jobs, len(missing)), 1)
+        n_missing = len(missing)
+        done = len(plan) - n_missing
+        say(
+            f"{experiment.title}: {len(plan)} cells"
+            + (f", of which {done} are there already" if done else "")
+            + (" (--quick takes about a minute)" if not quick and len(missing) > 100 else "")
+            + ". Interrupt it at any time; the same command goes on."
         )
         start = time.monotonic()
         failures, is_interrupted = [], False
@@ -82,21 +83,23 @@ def run_reproduce(
                     )
                 except KeyboardInterrupt:
                     is_interrupted = True
-        rows = store.rows(plan)
+        # All that the store has, so that parts of a plan can be run one after the other.
+        rows = store.rows()
+        n_computed = n_missing - len(store.missing(plan))
         if not rows and is_interrupted:
             raise KeyboardInterrupt
         summaries = summarise(experiment, rows)
         seconds = store.seconds()
-        _write_text(folder / "rows.csv", store.as_csv(rows))
+        _write_text(folder / "rows.csv", store.as_csv())
         _write_text(folder / "table.csv", as_csv(experiment, summaries))
         _write_text(folder / "table.md", as_markdown(experiment, summaries))
         _write_text(folder / "times.csv", times_as_csv(experiment, seconds))
         about = {
-            "command": _command(name, quick, repetitions, methods, only, seed),
+            "commands": store.note(_command(name, quick, repetitions, methods, only, seed)),
             "cells": len(rows),
             "cpu_hours": round(sum(value for _, value in seconds) / 3600, 2),
             "versions": {
-                "mtgbn": store.versions() or [mtgbn.__version__],
+                "mtgbn": store.versions(),
                 "python": platform.python_version(),
                 **{package: version(package) for package in _PACKAGES},
             },
@@ -104,26 +107,22 @@ def run_reproduce(
         }
         _write_text(folder / "run.json", json.dumps(about, indent=2) + "\n")
         drawn = _draw(folder, experiment, summaries)
-    console.print(escape(headline(experiment, summaries)))
+    say(headline(experiment, summaries))
     elapsed = time.monotonic() - start
-    console.print(
-        escape(
-            f"Computed {len(rows) - done} cells in {duration(elapsed)}; wrote "
-            f"{folder / 'table.md'}, table.csv, rows.csv{drawn}"
-        )
+    say(
+        f"Computed {n_computed} cells in {duration(elapsed)}; wrote "
+        f"{folder / 'table.md'}, table.csv, rows.csv{drawn}"
     )
     if is_interrupted:
         raise KeyboardInterrupt
     for failure in failures[:_MOST_FAILURES_SHOWN]:
         where = ", ".join(f"{key} {value}" for key, value in failure.cell.setting.items())
-        console.print(
-            escape(
-                f"Failed: {failure.cell.method}, {where}, repetition {failure.cell.repetition}: "
-                f"{failure.reason}"
-            )
+        say(
+            f"Failed: {failure.cell.method}, {where}, repetition {failure.cell.repetition}: "
+            f"{failure.reason}"
         )
     if failures:
-        console.print(f"{len(failures)} cells failed; the same command tries them again.")
+        say(f"{len(failures)} cells failed; the same command tries them again.")
     return 1 if failures else 0
 
 
@@ -132,13 +131,20 @@ def _check_folder(folder: Path) -> None:
     if not folder.exists():
         return
     check_is_writable(folder)
-    others = [
-        name for name in os.listdir(folder) if name not in _OURS and not name.endswith(".part")
-    ]
-    if others and not any((folder / name).exists() for name in ("cells.sqlite", "rows.csv")):
+    if any((folder / name).exists() for name in ("cells.sqlite", "rows.csv")):
+        return
+    if any(not _is_part(name) for name in os.listdir(folder)):
         raise InputError(f"{str(folder)!r} holds other files; give a new or empty folder")
-    for path in folder.glob(".*.part"):  # of a run that was killed while it wrote
-        path.unlink(missing_ok=True)
+
+
+def _is_part(name: str) -> bool:
+    """Whether it is what a run left behind that was killed while it wrote."""
+    return name.endswith(".part") and any(name.startswith(f".{ours}.") for ours in _OURS)
+
+
+def _remove_parts(folder: Path) -> None:
+    for name in filter(_is_part, os.listdir(folder)):
+        (folder / name).unlink(missing_ok=True)
 
 
 def _command(

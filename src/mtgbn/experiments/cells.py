@@ -85,7 +85,7 @@ def run_cell(cell: Cell, seed: int) -> tuple[Row, float]:
     learner.set_params(n_jobs=1, random_state=fit_seed)
     start = time.process_time()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # it is in the row
+        warnings.simplefilter("ignore", ConvergenceWarning)  # thousands; the row says converged
         learner.fit(simulation.tasks)
     seconds = time.process_time() - start
     row: Row = {**cell.setting, "repetition": cell.repetition, "method": cell.method}

@@ -219,7 +219,8 @@ def cells_of(
     only : tuple of str
         Of the settings, those with these values: ``"n_rows=250"``. Several of one key are alternatives.
     """
-    for method in methods or ():
+    methods = tuple(dict.fromkeys(methods or ()))
+    for method in methods:
         if method not in METHODS:
             raise InputError(f"there is no method {method!r}; there are {', '.join(METHODS)}")
     chosen_values = _values_by_key(experiment, only)
@@ -229,7 +230,8 @@ def cells_of(
         if all(str(setting[key]) in values for key, values in chosen_values.items())
     ]
     if not settings:
-        raise InputError(f"no setting of this run has {', '.join(only)}")
+        which = "a quick run" if quick else "a full run"
+        raise InputError(f"{which} has no setting with {', '.join(only)}")
     if repetitions is None:
         repetitions = experiment.quick_repetitions if quick else 10
     for repetition in range(repetitions):
@@ -243,16 +245,24 @@ def _values_by_key(experiment: Experiment, only: tuple[str, ...]) -> dict[str, s
     """What settings are restricted to, as text."""
     chosen: dict[str, set[str]] = {}
     for text in only:
-        key, _, value = text.partition("=")
-        if key not in experiment.keys:
+        key, equals, value = text.partition("=")
+        if not equals or key not in experiment.keys:
             raise InputError(
                 f"{text!r} is not KEY=VALUE with a key of {experiment.name}, "
                 f"which are {', '.join(experiment.keys)}"
             )
         values = list(dict.fromkeys(str(setting[key]) for setting in experiment.full))
-        if value not in values:
+        same = [each for each in values if each == value or _is_same_number(each, value)]
+        if not same:
             raise InputError(
                 f"{experiment.name} has no {key} {value!r}; it has {', '.join(values)}"
             )
-        chosen.setdefault(key, set()).add(value)
+        chosen.setdefault(key, set()).update(same)
     return chosen
+
+
+def _is_same_number(one: str, other: str) -> bool:
+    try:
+        return float(one) == float(other)
+    except ValueError:
+        return False

@@ -5,22 +5,26 @@ is written by one process and read by many, and answers questions from pandas
 (``pandas.read_sql("select * from cells", sqlite3.connect("cells.sqlite"))``).
 """
 
+import contextlib
 import csv
 import io
 import json
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Self
 
 import mtgbn
 from mtgbn.errors import InputError
 from mtgbn.experiments.cells import Row, measures_of
-from mtgbn.experiments.designs import Cell, Experiment
+from mtgbn.experiments.designs import METHODS, Cell, Experiment
 
 __all__ = ["Store"]
 
 _FILE, _ROWS = "cells.sqlite", "rows.csv"
+
+# How long to wait for somebody who reads.
+_PATIENCE = 300.0
 
 
 class Store:
@@ -29,8 +33,8 @@ class Store:
     Parameters
     ----------
     folder : path
-        Where the file is, or will be. If it is not there but the ``rows.csv`` of an earlier run is, its
-        rows are taken over.
+        Where the file is, or will be. If it holds nothing yet but the ``rows.csv`` of an earlier run is
+        there, its rows are taken over.
     experiment : Experiment
     seed : int
         Of all cells; a store of another seed is refused.
@@ -38,6 +42,7 @@ class Store:
 
     def __init__(self, folder: Path, experiment: Experiment, seed: int) -> None:
         self.experiment = experiment
+        self.seed = seed
         self.columns = (
             *experiment.keys,
             "repetition",
@@ -47,20 +52,16 @@ class Store:
         )
         self._key = self.columns[: self.columns.index("method") + 1]
         self._path = folder / _FILE
-        is_new = not self._path.exists()
-        try:
-            self._connection = sqlite3.connect(self._path)
-            with self._connection:
-                self._prepare(seed)
-                if is_new and (folder / _ROWS).exists():
-                    self._take_over(folder / _ROWS)
-        except sqlite3.OperationalError as error:
-            raise OSError(f"{self._path}: {error}") from error
-        except sqlite3.DatabaseError as error:
-            raise InputError(
-                f"{str(self._path)!r} is damaged or no file of mtgbn ({error}); move it away, and what "
-                f"is in {_ROWS} beside it is taken over"
-            ) from error
+        with self._guarded(""):
+            # Transactions are ours: all of the beginning happens, or nothing.
+            self._connection = sqlite3.connect(self._path, _PATIENCE, isolation_level=None)
+            try:
+                with self._transaction():
+                    if self._prepare() and (folder / _ROWS).exists():
+                        self._take_over(folder / _ROWS)
+            except BaseException:
+                self._connection.close()
+                raise
 
     def __enter__(self) -> Self:
         return self
@@ -68,7 +69,32 @@ class Store:
     def __exit__(self, *exception) -> None:
         self._connection.close()
 
-    def _prepare(self, seed: int) -> None:
+    @contextlib.contextmanager
+    def _guarded(self, comfort: str) -> Iterator[None]:
+        """Errors of the database as ours."""
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            raise OSError(f"{self._path}: {error}{comfort}") from error
+        except sqlite3.DatabaseError as error:
+            raise InputError(
+                f"{str(self._path)!r} is damaged or no file of mtgbn ({error}); move it away, and what "
+                f"is in {_ROWS} beside it is taken over"
+            ) from error
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._connection.execute("begin immediate")
+        try:
+            yield
+        except BaseException:
+            with contextlib.suppress(sqlite3.Error):  # a full disk has ended it already
+                self._connection.execute("rollback")
+            raise
+        self._connection.execute("commit")
+
+    def _prepare(self) -> bool:
+        """Set up or check the tables; whether they are new."""
         columns = ", ".join(f'"{name}"' for name in (*self.columns, "cpu_seconds", "version"))
         key = ", ".join(f'"{name}"' for name in self._key)
         self._connection.execute("create table if not exists about (name primary key, value)")
@@ -77,10 +103,13 @@ class Store:
         )
         wanted = {
             "experiment": self.experiment.name,
-            "seed": str(seed),
+            "seed": str(self.seed),
             "columns": json.dumps(self.columns),
         }
         found = dict(self._connection.execute("select name, value from about"))
+        (n_cells,) = self._connection.execute("select count(*) from cells").fetchone()
+        if n_cells and not wanted.keys() <= found.keys():
+            raise sqlite3.DatabaseError("it does not say what its cells belong to")
         for name, value in wanted.items():
             if name in found and found[name] != value:
                 raise InputError(
@@ -90,17 +119,40 @@ class Store:
         self._connection.executemany(
             "insert or ignore into about values (?, ?)", list(wanted.items())
         )
+        return not found
 
     def _take_over(self, path: Path) -> None:
-        with path.open(encoding="utf-8", newline="") as file:
-            reader = csv.DictReader(file)
-            if tuple(reader.fieldnames or ()) != self.columns:
-                raise InputError(
-                    f"{str(path)!r} is not from this experiment; use another folder, or remove it"
-                )
-            for texts in reader:
-                row = {name: _value(name, text) for name, text in texts.items()}
-                self._insert(row, None, "")
+        expected = (*self.columns, "seed", "version")
+        try:
+            with path.open(encoding="utf-8-sig", newline="") as file:
+                reader = csv.reader(file, strict=True)
+                if tuple(next(reader, ())) != expected:
+                    raise InputError(
+                        f"{str(path)!r} is not from this experiment; use another folder, or remove it"
+                    )
+                for texts in reader:
+                    self._take_over_row(path, reader.line_num, expected, texts)
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise InputError(f"{str(path)!r} is damaged ({error}); mend or remove it") from error
+
+    def _take_over_row(self, path: Path, line: int, expected: tuple, texts: list[str]) -> None:
+        where = f"{str(path)!r}, line {line}"
+        if len(texts) != len(expected):
+            raise InputError(
+                f"{where}: {len(texts)} fields instead of {len(expected)}; mend or remove the line"
+            )
+        row = {name: _value(text) for name, text in zip(expected, texts, strict=True)}
+        for name in self.columns[self.columns.index("method") + 1 :]:
+            if isinstance(row[name], str):
+                raise InputError(f"{where}: {name} is {row[name]!r}, not a number; mend the line")
+        if row["seed"] != self.seed:
+            raise InputError(
+                f"{where}: a cell of seed {row['seed']}, not {self.seed}; use another folder or seed"
+            )
+        try:
+            self._insert(row, None, str(row["version"]))
+        except sqlite3.IntegrityError:
+            raise InputError(f"{where}: this cell is there twice; remove one") from None
 
     def _insert(self, row: Row, seconds: float | None, version: str) -> None:
         values = [*(row[name] for name in self.columns), seconds, version]
@@ -109,23 +161,42 @@ class Store:
 
     def add(self, row: Row, seconds: float) -> None:
         """Keep a row for good."""
-        try:
-            with self._connection:
-                self._insert(row, seconds, mtgbn.__version__)
-        except sqlite3.OperationalError as error:
-            raise OSError(f"{self._path}: {error}; the cells before it are safe") from error
+        with self._guarded("; the cells before it are safe"), self._transaction():
+            self._insert(row, seconds, mtgbn.__version__)
 
-    def rows(self, cells: Iterable[Cell] | None = None) -> list[Row]:
-        """All rows, or those of some cells that are there, in the order of the cells."""
+    def note(self, command: str) -> list[str]:
+        """Keep a command that led to these cells; returns all of them."""
+        with self._guarded(""), self._transaction():
+            query = "select value from about where name = 'commands'"
+            found = self._connection.execute(query).fetchone()
+            commands = json.loads(found[0]) if found else []
+            if command not in commands:
+                commands.append(command)
+            self._connection.execute(
+                "insert or replace into about values ('commands', ?)", [json.dumps(commands)]
+            )
+        return commands
+
+    def rows(self) -> list[Row]:
+        """All rows, in the order of a full plan, whatever was done first."""
         names = ", ".join(f'"{name}"' for name in self.columns)
-        found = [
-            dict(zip(self.columns, values, strict=True))
-            for values in self._connection.execute(f"select {names} from cells order by rowid")
-        ]
-        if cells is None:
-            return found
-        by_key = {self._key_of(row): row for row in found}
-        return [by_key[cell.key] for cell in cells if cell.key in by_key]
+        with self._guarded(""):
+            found = self._connection.execute(f"select {names} from cells").fetchall()
+        rows = [dict(zip(self.columns, values, strict=True)) for values in found]
+        settings = {tuple(each.values()): k for k, each in enumerate(self.experiment.full)}
+        methods = {name: k for k, name in enumerate(METHODS)}
+
+        def place(row: Row) -> tuple:
+            *setting, repetition, method = self._key_of(row)
+            unknown = len(settings), len(methods)
+            return (
+                repetition,
+                settings.get(tuple(setting), unknown[0]),
+                methods.get(method, unknown[1]),
+                str(self._key_of(row)),
+            )
+
+        return sorted(rows, key=place)
 
     def missing(self, cells: Iterable[Cell]) -> list[Cell]:
         """Those of the cells that are still to be done."""
@@ -136,29 +207,35 @@ class Store:
         """CPU seconds of the cells of which they are known."""
         names = ", ".join(f'"{name}"' for name in self._key)
         query = f"select {names}, cpu_seconds from cells where cpu_seconds is not null"
-        return [
-            (dict(zip(self._key, values, strict=True)), seconds)
-            for *values, seconds in self._connection.execute(query)
-        ]
+        with self._guarded(""):
+            found = self._connection.execute(query).fetchall()
+        return [(dict(zip(self._key, values, strict=True)), seconds) for *values, seconds in found]
 
     def versions(self) -> list[str]:
         """Versions of mtgbn that computed the cells."""
-        query = "select distinct version from cells where version != '' order by version"
-        return [version for (version,) in self._connection.execute(query)]
+        with self._guarded(""):
+            found = self._connection.execute("select distinct version from cells order by version")
+            return [version for (version,) in found.fetchall()]
 
     def _key_of(self, row: Row) -> tuple:
         return tuple(row[name] for name in self._key)
 
-    def as_csv(self, rows: list[Row]) -> str:
-        """Rows as text; no value is an empty field, and numbers come back as they were."""
+    def as_csv(self) -> str:
+        """All rows as text; no value is an empty field, and numbers come back as they were."""
+        key = ", ".join(f'"{name}"' for name in self._key)
+        with self._guarded(""):
+            found = self._connection.execute(f"select {key}, version from cells").fetchall()
+        versions = {tuple(values): version for *values, version in found}
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(self.columns)
-        writer.writerows([row[name] for name in self.columns] for row in rows)
+        writer.writerow((*self.columns, "seed", "version"))
+        for row in self.rows():
+            values = [row[name] for name in self.columns]
+            writer.writerow([*values, self.seed, versions[self._key_of(row)]])
         return text.getvalue()
 
 
-def _value(name: str, text: str) -> float | int | str | None:
+def _value(text: str) -> float | int | str | None:
     if text == "":
         return None
     for kind in (int, float):

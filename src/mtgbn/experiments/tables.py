@@ -119,8 +119,9 @@ def as_markdown(experiment: Experiment, summaries: list[Summary]) -> str:
     lines = [
         f"# {experiment.title}",
         "",
-        f"Mean {title} over repetitions ± its standard error; best in bold. The last column is MTGBN's "
-        "minus that of the better baseline, repetition by repetition: negative is better.",
+        f"Mean {title} over repetitions ± its standard error; best in bold, where all have the same "
+        "repetitions. The last column is MTGBN's minus that of the better baseline, repetition by "
+        "repetition: negative is better.",
         *(
             [
                 "",
@@ -137,7 +138,9 @@ def as_markdown(experiment: Experiment, summaries: list[Summary]) -> str:
     for of_setting in _by_setting(summaries):
         setting = next(iter(of_setting.values())).setting
         means = {name: each.mean(measure) for name, each in of_setting.items()}
-        best = min(means.values())
+        # Means over different repetitions cannot be compared.
+        is_fair = len({each.repetitions for each in of_setting.values()}) == 1
+        best = min(means.values()) if is_fair else None
         cells = []
         for name in methods:
             if name not in of_setting:
@@ -165,21 +168,27 @@ def paired_difference(
 ) -> tuple[float, float, str] | None:
     """MTGBN minus the baseline with the smaller mean, its standard error, and that baseline's name.
 
-    Over the repetitions that both have; None if there are none.
+    Over the repetitions that all of them have; None if there are none.
     """
-    found = {name: of_setting[name] for name in _BASELINES if name in of_setting}
-    if "MTGBN" not in of_setting or not found:
+    if "MTGBN" not in of_setting:
         return None
-    name = min(found, key=lambda each: found[each].mean(measure))
-    ours, theirs = (
-        dict(zip(each.repetitions, each.values[measure], strict=True))
-        for each in (of_setting["MTGBN"], found[name])
-    )
-    values = np.array([ours[number] - theirs[number] for number in ours if number in theirs])
-    if not values.size:
+    ours = _by_repetition(of_setting["MTGBN"], measure)
+    found = {}
+    for name in _BASELINES:
+        theirs = _by_repetition(of_setting[name], measure) if name in of_setting else {}
+        if ours.keys() & theirs.keys():
+            found[name] = theirs
+    common = sorted(set(ours).intersection(*found.values()))
+    if not found or not common:
         return None
+    name = min(found, key=lambda each: sum(found[each][number] for number in common))
+    values = np.array([ours[number] - found[name][number] for number in common])
     spread = values.std(ddof=1) / np.sqrt(values.size) if values.size > 1 else np.nan
     return float(values.mean()), float(spread), name
+
+
+def _by_repetition(summary: Summary, measure: str) -> dict[int, float]:
+    return dict(zip(summary.repetitions, summary.values[measure], strict=True))
 
 
 def headline(experiment: Experiment, summaries: list[Summary]) -> str:
@@ -202,7 +211,8 @@ def headline(experiment: Experiment, summaries: list[Summary]) -> str:
     total = ahead + len(behind)
     if not total:
         return "There is no setting with both MTGBN and a baseline."
-    text = f"MTGBN is ahead of SIG and AVG in {ahead} of {total} settings."
+    rivals = [name for name in _BASELINES if any(each.method == name for each in summaries)]
+    text = f"MTGBN is ahead of {' and '.join(rivals)} in {ahead} of {total} settings."
     return text + (f" Not ahead: {'; '.join(behind)}." if behind else "")
 
 
