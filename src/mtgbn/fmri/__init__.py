@@ -1,0 +1,1 @@
+"""From scans to tasks, and the other methods that fMRI researchers use."""
