@@ -244,8 +244,8 @@ def _overlaps(settings: _Settings) -> Iterable[str]:
             f"{regions.names[i]} and {regions.names[j]} ({apart[i, j]:.1f} mm)" for i, j in pairs
         ]
         yield (
-            f"spheres of {settings.radius:g} mm overlap: {some(each)} apart; their series share voxels, "
-            "which looks like a connection"
+            f"spheres of {settings.radius:g} mm overlap: {some(each)}; their series share voxels, which "
+            "looks like a connection"
         )
 
 
