@@ -9,8 +9,10 @@ __version__ = "0.1.0.dev0"
 
 # Loaded on first use, so that `import mtgbn` does not pay for numba and scipy.
 _SUBPACKAGES = (
+    "compare",
     "errors",
     "experiments",
+    "fmri",
     "graphs",
     "learn",
     "metrics",

@@ -211,3 +211,64 @@ def test_a_link_to_nowhere_is_not_passed_over(tmp_path):
         InputError, match=r"c\.csv' is a link to a file that is not there; fetch it"
     ):
         Tasks.from_folder(tmp_path)
+
+
+def write_series(path, header="a\tb\tc", seed=0):
+    rng = np.random.default_rng(seed)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    width = header.count("\t") + 1
+    rows = ["\t".join(f"{x:.6f}" for x in row) for row in rng.standard_normal((9, width))]
+    path.write_text("\n".join([header, *rows]) + "\n")
+
+
+def test_series_of_xcp_d_are_tasks_by_subject(tmp_path):
+    for subject in (2, 10, 1):
+        stem = f"sub-{subject:02d}_task-rest_space-MNI152NLin2009cAsym"
+        func = tmp_path / f"sub-{subject:02d}" / "func"
+        write_series(func / f"{stem}_seg-Gordon_stat-mean_timeseries.tsv", seed=subject)
+        (func / f"{stem}_seg-Gordon_stat-mean_timeseries.json").write_text("{}")
+        for other in ("seg-Gordon_stat-coverage_bold", "seg-Gordon_stat-pearson_relmat", "motion"):
+            write_series(func / f"{stem}_{other}.tsv", "x\ty")
+        write_series(func / f"sub-{subject:02d}_task-rest_desc-confounds_timeseries.tsv", "csf\twm")
+    (tmp_path / "dataset_description.json").write_text("{}")
+    for name in ("participants.tsv", "excluded.tsv"):
+        (tmp_path / name).write_text("participant_id\tgroup\nsub-01\tpatient\n")
+    tasks = Tasks.from_folder(tmp_path)
+    assert tasks.names == ("sub-01", "sub-02", "sub-10")
+    assert tasks.variables == ("a", "b", "c")
+    one = Tasks.from_folder(tmp_path / "sub-02" / "func")
+    assert np.array_equal(one.scatters[0], tasks["sub-02"].scatters[0])
+    # The same name where somebody says which files.
+    assert Tasks.from_folder(tmp_path, "sub-*/func/*stat-mean_timeseries.tsv") == tasks
+
+
+def test_several_runs_of_a_subject_have_names_of_their_own(tmp_path):
+    for name in ("sub-1_ses-a_task-rest_run-1", "sub-1_ses-a_task-rest_run-2", "sub-2_task-rest"):
+        write_series(tmp_path / f"{name}_seg-x_timeseries.tsv", seed=len(name))
+    assert Tasks.from_folder(tmp_path).names == ("sub-1_run-1", "sub-1_run-2", "sub-2")
+
+
+def test_giga_connectome_numbers_its_columns(tmp_path):
+    func = tmp_path / "sub-1" / "func"
+    write_series(func / "sub-1_task-rest_seg-MIST7_desc-denoiseSimple_timeseries.tsv", "0\t1\t2")
+    assert Tasks.from_folder(tmp_path).variables == ("x0", "x1", "x2")
+    write_series(func / "sub-1_task-rest_seg-MIST7_desc-denoiseSimple_timeseries.tsv", "0\t1\t5")
+    with pytest.raises(InputError, match="all numbers"):
+        Tasks.from_folder(tmp_path)
+
+
+def test_series_of_several_atlases_must_be_chosen_from(tmp_path):
+    for atlas in ("Gordon", "Tian"):
+        write_series(tmp_path / f"sub-1_task-rest_atlas-{atlas}_timeseries.tsv")
+    with pytest.raises(InputError, match=r"several atlas \('Gordon', 'Tian'\); choose") as error:
+        Tasks.from_folder(tmp_path)
+    pattern = str(error.value).rpartition("such as '")[2].rstrip("'")
+    assert Tasks.from_folder(tmp_path, pattern).names == ("sub-1",)
+
+
+def test_tables_beside_series_are_not_passed_over(tmp_path):
+    write_series(tmp_path / "sub-1_timeseries.tsv")
+    write_series(tmp_path / "sub-2.tsv")
+    with pytest.raises(InputError, match=r"series \('sub-1_timeseries.tsv'\) and other tables"):
+        Tasks.from_folder(tmp_path)
+    assert Tasks.from_folder(tmp_path, "sub-*.tsv").names == ("sub-1_timeseries", "sub-2")

@@ -417,6 +417,135 @@ def reproduce(experiment: str, out: str, full: bool, **options) -> None:
     sys.exit(code)
 
 
+@cli.command()
+@click.argument("images", type=click.Path(exists=True))
+@click.argument("out", type=click.Path())
+@click.option(
+    "--regions",
+    default="all",
+    show_default=True,
+    metavar="aDMN|dDMN|vDMN|all|FILE",
+    help="The paper's default-mode templates, or a TSV or CSV file with the columns name, x, y, z (MNI "
+    "mm).",
+)
+@click.option(
+    "--atlas",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Image with one whole number per region, instead of --regions.",
+)
+@click.option(
+    "--labels",
+    type=click.Path(exists=True, dir_okay=False),
+    help="TSV or CSV file with the columns index and name, for --atlas; only the regions that it lists "
+    "are used.",
+)
+@click.option(
+    "--radius", default=6.0, show_default=True, help="Of the spheres around points, in mm."
+)
+@click.option("--tr", type=float, help="Seconds between volumes. [default: sidecar, or header]")
+@click.option(
+    "--drop",
+    default=0,
+    show_default=True,
+    type=click.IntRange(0),
+    help="Volumes to drop at the beginning of every run.",
+)
+@click.option(
+    "--confounds",
+    default="friston24",
+    show_default=True,
+    metavar="STRATEGY|COLUMNS|none",
+    help="To regress out: friston24 (24 motion parameters, white matter, CSF), friston24-global (and "
+    "the global signal) or motion6 (6 motion parameters, white matter, CSF) of fMRIPrep's table; "
+    "columns of that table, or of a NAME_confounds.tsv beside NAME.nii.gz, with commas; or none.",
+)
+@click.option(
+    "--scrub",
+    type=float,
+    metavar="MM",
+    help="Leave out volumes with more framewise displacement than this, or too large DVARS, and "
+    "segments of less than 5 volumes between them.",
+)
+@click.option(
+    "--scrub-dvars",
+    default=1.5,
+    show_default=True,
+    help="Largest standardised DVARS, with --scrub.",
+)
+@click.option(
+    "--band",
+    nargs=2,
+    type=float,
+    default=(0.01, 0.08),
+    show_default=True,
+    metavar="LOW HIGH",
+    help="Band-pass in Hz; 0 and inf: no limit.",
+)
+@click.option("--smooth", type=float, metavar="MM", help="Smooth images first, FWHM.")
+@click.option(
+    "--min-coverage",
+    default=0.5,
+    show_default=True,
+    help="Share of a region's voxels that must have a signal.",
+)
+@click.option("--space", help="Of fMRIPrep's images, if there are several MNI spaces.")
+@click.option("--task", help="Of fMRIPrep's images, if there are several.")
+@click.option("--session", help="Only images of this session.")
+@click.option(
+    "--pattern", help="Which images of the folder instead of fMRIPrep's, such as '*/rest.nii.gz'."
+)
+@click.option(
+    "--runs",
+    type=click.Choice(["concatenate", "separate", "first"]),
+    default="concatenate",
+    show_default=True,
+    help="Several images of a subject: joined, each cleaned by itself; a task each; or the first only.",
+)
+@click.option(
+    "--jobs",
+    default=1,
+    show_default=True,
+    type=click.IntRange(-1),
+    help="Processes, each with an image in memory; -1: all cores.",
+)
+@click.option("--quiet", is_flag=True, help="Print errors only.")
+@click.pass_context
+def extract(context: click.Context, images: str, out: str, **options) -> None:
+    """Extract cleaned regional series from preprocessed IMAGES, for `mtgbn fit OUT`.
+
+    IMAGES is the folder of fMRIPrep's derivatives, a folder with --pattern, one 4-D image, or a .txt
+    file with one image per line. Images must be preprocessed and in MNI space: slice timing, realignment
+    and registration are the job of fMRIPrep or SPM.
+
+    Every subject's table is written to OUT as soon as it is done, with a .json that says how it was
+    made; the same command goes on where it was interrupted. Subjects that cannot be used are listed with
+    the reason in OUT/excluded.tsv; the others are kept.
+
+    Exit codes: 0 done, 1 bad settings or subjects excluded, 2 bad usage, 130 interrupted.
+    """
+    from mtgbn.cli.extract import run_extract
+
+    if options["jobs"] == 0:
+        raise click.UsageError("--jobs must be -1 or at least 1")
+    if options["labels"] and not options["atlas"]:
+        raise click.UsageError("--labels is for --atlas")
+    if options["atlas"]:
+        _refuse(context, ("regions", "radius"), "--atlas")
+    if options["scrub"] is None:
+        _refuse(context, ("scrub_dvars",), "no --scrub")
+    choice = {name: options.pop(name) for name in ("space", "task", "session")}
+    if not os.path.isdir(images):
+        _refuse(context, ("space", "task", "session", "pattern"), "a file")
+    elif options["pattern"]:
+        _refuse(context, tuple(choice), "--pattern")
+    try:
+        code = run_extract(images, out, choice=choice, **options)
+    except KeyboardInterrupt:
+        click.echo("mtgbn: interrupted; the same command goes on", err=True)
+        sys.exit(130)
+    sys.exit(code)
+
+
 def main() -> None:
     """Run the command line; errors of ours end it with a message, not with a traceback."""
     from mtgbn.errors import GraphError, ImproperPosteriorError, InputError

@@ -1,5 +1,8 @@
-"""What differs between two groups of tasks, and between one task and a group."""
+"""What differs between two groups of tasks."""
 
+from mtgbn.compare.fitting import GroupGraphs, fit_groups
+from mtgbn.compare.groups import Connections, Degrees, align, compare_graphs, count_degrees
+from mtgbn.compare.permutation import Permutations, permutation_test
 from mtgbn.compare.proportions import (
     ProportionTest,
     RiskDifference,
@@ -8,4 +11,19 @@ from mtgbn.compare.proportions import (
     risk_difference,
 )
 
-__all__ = ["ProportionTest", "RiskDifference", "exact_test", "proportion_test", "risk_difference"]
+__all__ = [
+    "Connections",
+    "Degrees",
+    "GroupGraphs",
+    "Permutations",
+    "ProportionTest",
+    "RiskDifference",
+    "align",
+    "compare_graphs",
+    "count_degrees",
+    "exact_test",
+    "fit_groups",
+    "permutation_test",
+    "proportion_test",
+    "risk_difference",
+]

@@ -228,7 +228,10 @@ class Tasks:
         path : str or path
             Files are UTF-8 with the variable names in the first line: .csv (commas), .tsv (tabs),
             .txt (tabs, commas, semicolons or blanks, whichever the first line has). Hidden files
-            are skipped. The tasks are in natural order, sub-2 before sub-10.
+            are skipped. The tasks are in natural order, sub-2 before sub-10. A folder may instead
+            hold series as BIDS derivatives have them (XCP-D, giga_connectome, mtgbn extract), at any
+            depth: ``sub-01_*_timeseries.tsv`` is the task sub-01, with the session or run in its name
+            if a subject has several.
         pattern : str, optional
             Which files to read instead, for example ``"sub-*/func/*_timeseries.tsv"``.
         **options

@@ -6,24 +6,31 @@ import csv
 import io
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from mtgbn.errors import InputError
 from mtgbn.files import read_npz
-from mtgbn.tasks.names import listed, unknown_name
+from mtgbn.tasks.names import default_variables, listed, unknown_name
 from mtgbn.tasks.tables import Table, tables_from_arrays
 
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _EXTENSIONS = (*_DELIMITERS, ".txt")
+# Series as BIDS derivatives name them (XCP-D, giga_connectome, mtgbn extract), and tables beside them.
+_SERIES = "sub-*_timeseries.tsv"
+_ENTITIES = re.compile(r"((?:[^_-]+-[^_]+_)+)timeseries\.tsv")
+_NO_DATA = {"participants.tsv", "excluded.tsv"}
+# What was measured where, rather than when: series that differ in it are no tasks beside each other.
+_KINDS = ("space", "cohort", "res", "den", "atlas", "seg", "stat", "desc")
 _MISSING = {"", "na", "n/a", "#n/a", "<na>", "null", "none", "."}
 
 
 def tables_from_folder(path: str | os.PathLike[str], pattern: str | None) -> list[Table]:
     """One table per file, in the natural order of the file names (sub-2 before sub-10)."""
-    return [_read_table(file) for file in _task_files(Path(path), pattern)]
+    files = _task_files(Path(path), pattern)
+    return [_read_table(file, name) for file, name in zip(files, _names(files), strict=True)]
 
 
 def _task_files(folder: Path, pattern: str | None) -> list[Path]:
@@ -37,11 +44,12 @@ def _task_files(folder: Path, pattern: str | None) -> list[Path]:
         raise InputError(
             f"pattern {pattern!r} cannot be used ({error}); give one such as '*_timeseries.tsv'"
         ) from error
+    if pattern is None:
+        found = _tables_or_series(folder, found)
     named = [
         file
         for file in found
         if not any(part.startswith(".") for part in file.relative_to(folder).parts)
-        and (pattern is not None or file.suffix.lower() in _EXTENSIONS)
     ]
     for file in named:
         if file.is_symlink() and not os.path.exists(file):
@@ -54,6 +62,63 @@ def _task_files(folder: Path, pattern: str | None) -> list[Path]:
         wanted = f"matching {pattern!r}" if pattern is not None else "ending in .csv, .tsv or .txt"
         raise InputError(f"folder {str(folder)!r} holds no task: there is no file {wanted}")
     return sorted(files, key=lambda file: (_natural(file.stem), str(file)))
+
+
+def _tables_or_series(folder: Path, found: list[Path]) -> list[Path]:
+    """The tables in a folder or, if there are none, the series at any depth."""
+    series = [file for file in folder.rglob(_SERIES) if _is_series(file)]
+    subjects = {file.name.partition("_")[0] for file in series}
+    tables = [
+        file
+        for file in found
+        if file.suffix.lower() in _EXTENSIONS
+        and not file.name.startswith(".")
+        and not file.is_dir()
+        and file.name not in _NO_DATA
+        and file.name.partition("_")[0] not in subjects  # whose motion, coverage, ... they are
+    ]
+    if tables and series:
+        raise InputError(
+            f"folder {str(folder)!r} holds series ({series[0].name!r}) and other tables "
+            f"({tables[0].name!r}); say which are the tasks with a pattern, such as '*.csv'"
+        )
+    return tables or series
+
+
+def _is_series(file: Path) -> bool:
+    # fMRIPrep's confounds end in the same word.
+    return bool(_entities(file)) and _entities(file).get("desc") != "confounds"
+
+
+def _entities(file: Path) -> dict[str, str]:
+    """The parts of a name such as sub-01_ses-1_task-rest_timeseries.tsv; none of other names."""
+    match = _ENTITIES.fullmatch(file.name)
+    if match is None or not file.name.startswith("sub-"):
+        return {}
+    return dict(part.split("-", 1) for part in match[1].strip("_").split("_"))
+
+
+def _names(files: Sequence[Path]) -> list[str]:
+    """Series are called after the subject and, where one has several, what tells them apart."""
+    entities = [_entities(file) for file in files]
+    if not all(entities):
+        return [file.stem for file in files]
+    values: dict[tuple[str, str], set[str | None]] = {}
+    for key in dict.fromkeys(key for each in entities for key in each):
+        for each in entities:
+            values.setdefault((key, each["sub"]), set()).add(each.get(key))
+    several = {key for (key, _), found in values.items() if len(found) > 1}
+    for key in _KINDS:
+        if key in several:
+            found = sorted({each.get(key, "none") for each in entities})
+            raise InputError(
+                f"subjects have series with several {key} ({listed(found)}); choose with a pattern, "
+                f"such as '**/sub-*_{key}-{found[0]}_*timeseries.tsv'"
+            )
+    return [
+        "_".join(f"{key}-{value}" for key, value in each.items() if key in {"sub", *several})
+        for each in entities
+    ]
 
 
 def _natural(name: str) -> list[str | int]:
@@ -110,9 +175,9 @@ def _tables_from_npz(file: Path) -> list[Table]:
     return tables_from_arrays(list(arrays.values()), names, list(arrays))
 
 
-def _read_table(file: Path) -> Table:
+def _read_table(file: Path, name: str) -> Table:
     columns, rows, lines = _read_cells(file)
-    return Table(file.stem, columns, _values(rows, len(columns)), str(file), lines)
+    return Table(name, columns, _values(rows, len(columns)), str(file), lines)
 
 
 def _read_cells(file: Path) -> tuple[tuple[str, ...], list[list[str]], list[int]]:
@@ -194,6 +259,8 @@ def _check_header(file: Path, header: list[str]) -> tuple[str, ...]:
             f"{where} has no name for column {columns.index('') + 1} of {len(columns)}; name it, "
             "or remove the column if it is a row index (pandas: to_csv(..., index=False))"
         )
+    if _entities(file) and columns == tuple(map(str, range(len(columns)))):
+        return default_variables(len(columns))  # giga_connectome numbers them
     if all(_is_number(cell) for cell in columns):
         raise InputError(
             f"{where} is all numbers ({listed(columns)}); add a first line with variable names"

@@ -1,0 +1,86 @@
+"""Regional series without drifts, confounds and bad volumes; docs/decisions.md says why in this way."""
+
+import math
+
+import numpy as np
+from scipy.interpolate import CubicSpline
+
+from mtgbn.errors import InputError
+from mtgbn.fmri.regions import require
+
+__all__ = ["clean", "degrees_of_freedom"]
+
+
+def clean(
+    series: np.ndarray,
+    confounds: np.ndarray,
+    kept: np.ndarray,
+    *,
+    tr: float,
+    band: tuple[float, float],
+    standardise: bool,
+) -> np.ndarray:
+    """Clean the series of one run with nilearn, in the order of Lindquist et al. (2018).
+
+    Volumes that are not kept are interpolated with cubic splines (at the ends: cut off), series and
+    confounds are detrended and band-passed alike, these volumes are left out, and the confounds are
+    regressed out of the others.
+
+    Parameters
+    ----------
+    series : (volumes, p) array
+    confounds : (volumes, q) array
+    kept : (volumes,) array of bool
+    tr : float
+    band : (low, high)
+        In Hz; 0 and infinity stand for no limit.
+    standardise : bool
+        Whether to end with mean 0 and variance 1.
+    """
+    signal = require("nilearn.signal")
+    places = np.flatnonzero(kept)
+    ends = slice(places[0], places[-1] + 1)
+    both = np.column_stack([series, confounds]).astype(np.float64)[ends]
+    stays = kept[ends]
+    if not stays.all():
+        # nilearn's own interpolation overlooks a volume if that at the same distance from the other end
+        # is left out too.
+        times = np.arange(len(both))
+        both[~stays] = CubicSpline(times[stays], both[stays])(times[~stays])
+    low, high = (band[0] or None), (band[1] if math.isfinite(band[1]) else None)
+    is_filtered = low is not None or high is not None
+    both = signal.clean(
+        both,
+        detrend=True,
+        standardize=None,
+        filter="butterworth" if is_filtered else False,
+        low_pass=high,
+        high_pass=low,
+        t_r=tr,
+    )[stays]
+    p = series.shape[1]
+    return signal.clean(
+        both[:, :p],
+        detrend=False,
+        standardize="zscore_sample" if standardise else None,
+        filter=False,
+        confounds=both[:, p:] if confounds.shape[1] else None,
+        t_r=tr,
+    )
+
+
+def degrees_of_freedom(
+    n_volumes: int, n_confounds: int, tr: float, band: tuple[float, float]
+) -> float:
+    """About how many numbers of a series are free after cleaning; fewer than one is an error."""
+    nyquist = 0.5 / tr
+    share = (min(band[1], nyquist) - band[0]) / nyquist
+    in_band = n_volumes * share - (
+        2 if share == 1 else 0
+    )  # mean and trend, which lie below the band
+    if in_band - n_confounds < 1:
+        raise InputError(
+            f"{n_volumes} volumes have about {max(in_band, 0):.0f} degrees of freedom in the band, "
+            f"and there are {n_confounds} confounds; use fewer confounds, a wider band, or scrub less"
+        )
+    return in_band - n_confounds

@@ -1,0 +1,201 @@
+"""What to regress out of a run and which volumes to leave out, by fMRIPrep's table or a plain one."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from mtgbn.errors import InputError
+from mtgbn.fmri.images import entities_of
+from mtgbn.fmri.regions import require, some
+
+__all__ = ["STRATEGIES", "Confounds", "check_strategy", "confounds_file", "load_run_confounds"]
+
+# Arguments of nilearn's load_confounds. No high-pass regressors: the band-pass does their work.
+STRATEGIES = {
+    "friston24": {"strategy": ("motion", "wm_csf"), "motion": "full", "wm_csf": "basic"},
+    "friston24-global": {
+        "strategy": ("motion", "wm_csf", "global_signal"),
+        "motion": "full",
+        "wm_csf": "basic",
+        "global_signal": "basic",
+    },
+    "motion6": {"strategy": ("motion", "wm_csf"), "motion": "basic", "wm_csf": "basic"},
+}
+
+_SHORTEST_SEGMENT = (
+    5  # of volumes between scrubbed ones, as nilearn and Power et al. (2014) have it
+)
+
+
+class Confounds(NamedTuple):
+    """Of one run, all of its volumes."""
+
+    columns: tuple[str, ...]
+    values: np.ndarray
+    """(volumes, columns)."""
+    file: Path | None
+    unsteady: tuple[int, ...]
+    """Volumes before the scanner was steady, as fMRIPrep found them."""
+    scrubbed: tuple[int, ...]
+    """Volumes with too much motion, without the unsteady ones."""
+
+
+def check_strategy(confounds: object) -> str | list[str] | dict:
+    """One of `STRATEGIES` or none, names of columns, or arguments of load_confounds; plain data."""
+    if isinstance(confounds, str):
+        if confounds != "none" and confounds not in STRATEGIES:
+            raise InputError(
+                f"there are no confounds {confounds!r}; give {', '.join(STRATEGIES)}, none, or a "
+                "list of columns"
+            )
+        return confounds
+    if isinstance(confounds, Mapping):
+        return {
+            key: list(value) if isinstance(value, tuple) else value
+            for key, value in confounds.items()
+        }
+    if isinstance(confounds, Sequence) and confounds:
+        names = list(confounds)
+        if all(isinstance(name, str) and name for name in names) and len(set(names)) == len(names):
+            return names
+    raise InputError(
+        f"confounds must be {', '.join(STRATEGIES)}, none, a list of different columns, or a dict of "
+        f"arguments of nilearn's load_confounds; got {confounds!r}"
+    )
+
+
+def load_run_confounds(
+    image: Path,
+    n_volumes: int,
+    confounds: str | list[str] | dict,
+    scrub: float | None,
+    scrub_dvars: float,
+) -> Confounds:
+    """Read what belongs to an image.
+
+    Raises
+    ------
+    InputError
+        When there is no table, a column is missing, or its length is not the image's.
+    """
+    if confounds == "none" and scrub is None:
+        return Confounds((), np.empty((n_volumes, 0)), None, (), ())
+    file = confounds_file(image)
+    if file is None:
+        raise InputError(
+            f"there is no table of confounds beside {str(image)!r}; put fMRIPrep's "
+            "*_desc-confounds_timeseries.tsv or a *_confounds.tsv of your own there, or use none"
+        )
+    named = _named(file, confounds) if isinstance(confounds, list) else None
+    left_out: tuple[int, ...] = ()
+    if named is None or scrub is not None:
+        options = (
+            STRATEGIES[confounds] if isinstance(confounds, str) and confounds != "none" else {}
+        )
+        options = dict(confounds if isinstance(confounds, dict) else options)
+        if scrub is not None:
+            options |= {
+                "strategy": (*options.get("strategy", ()), "scrub"),
+                "scrub": _SHORTEST_SEGMENT,
+                "fd_threshold": scrub,
+                "std_dvars_threshold": scrub_dvars,
+            }
+        columns, values, left_out = _by_strategy(image, file, options)
+    if named is not None:
+        columns, values = named
+    if len(values) != n_volumes:
+        raise InputError(
+            f"{str(file)!r} has {len(values)} rows, {str(image)!r} {n_volumes} volumes; they do not "
+            "belong together"
+        )
+    unsteady = _unsteady(file) & set(left_out)
+    return Confounds(
+        columns, values, file, tuple(sorted(unsteady)), tuple(sorted(set(left_out) - unsteady))
+    )
+
+
+def confounds_file(image: Path) -> Path | None:
+    """The table beside an image: NAME_confounds.tsv, NAME.tsv, or fMRIPrep's; None if there is none."""
+    stem = re.sub(r"\.nii(\.gz)?$", "", image.name, flags=re.IGNORECASE)
+    for name in (f"{stem}_confounds.tsv", f"{stem}.tsv"):
+        if image.with_name(name).is_file():
+            return image.with_name(name)
+    of_image = entities_of(image)
+    found = []
+    for file in sorted(image.parent.glob("*desc-confounds_*.tsv")):
+        others = {key: value for key, value in entities_of(file).items() if key != "desc"}
+        if others and others.items() <= of_image.items():
+            found.append(file)
+    if len(found) > 1:
+        raise InputError(
+            f"several tables of confounds could belong to {str(image)!r}: "
+            f"{some([file.name for file in found])}; remove all but one"
+        )
+    return found[0] if found else None
+
+
+def _by_strategy(
+    image: Path, file: Path, options: dict
+) -> tuple[tuple[str, ...], np.ndarray, tuple[int, ...]]:
+    """Columns, values, and the volumes that nilearn would leave out."""
+    load_confounds = require("nilearn.interfaces.fmriprep").load_confounds
+    if "desc-confounds" not in file.name:
+        raise InputError(
+            f"{file.name!r} is not fMRIPrep's table of confounds, which strategies and scrubbing need; "
+            "give a list of its columns and do not scrub, or use none"
+        )
+    try:
+        options["strategy"] = tuple(options["strategy"])
+        table, kept = load_confounds(str(image), **options)
+    except KeyError as error:
+        raise InputError(f"{str(file)!r} has no column {error}; use other confounds") from error
+    except (TypeError, ValueError) as error:
+        message = " ".join(str(error).split())
+        raise InputError(f"confounds of {str(image)!r}: {message}") from error
+    if kept is not None and len(kept) == 0:
+        raise InputError(f"all volumes of {str(image)!r} would be scrubbed")
+    columns, values = tuple(map(str, table.columns)), table.to_numpy(dtype=np.float64)
+    _check_finite(file, columns, values)
+    left_out = () if kept is None else set(range(len(table))) - set(kept.tolist())
+    return columns, values, tuple(sorted(left_out))
+
+
+def _unsteady(file: Path) -> set[int]:
+    """Volumes that fMRIPrep marks as before the steady state."""
+    table = require("pandas").read_csv(file, sep="\t")
+    marks = [column for column in table.columns if "non_steady_state" in str(column)]
+    return set(np.flatnonzero(table[marks].to_numpy().any(axis=1)).tolist())
+
+
+def _named(file: Path, names: list[str]) -> tuple[tuple[str, ...], np.ndarray]:
+    pandas = require("pandas")
+    try:
+        table = pandas.read_csv(file, sep="\t", na_values=["n/a"])
+    except (ValueError, UnicodeDecodeError) as error:
+        raise InputError(f"{str(file)!r} cannot be read as a table: {error}") from error
+    missing = [name for name in names if name not in table.columns]
+    if missing:
+        raise InputError(
+            f"{str(file)!r} has no column {some(missing)}; it has "
+            f"{some(list(map(str, table.columns)))}"
+        )
+    try:
+        values = table[names].to_numpy(dtype=np.float64, copy=True)
+    except ValueError as error:
+        raise InputError(f"{str(file)!r}: a confound is not a number ({error})") from error
+    if len(values) > 1:  # derivatives begin with n/a
+        values[0] = np.where(np.isnan(values[0]), values[1], values[0])
+    _check_finite(file, names, values)
+    return tuple(names), values
+
+
+def _check_finite(file: Path, columns: Sequence[str], values: np.ndarray) -> None:
+    rows, places = np.nonzero(~np.isfinite(values))
+    if len(rows):
+        raise InputError(
+            f"{str(file)!r}: column {columns[places[0]]!r} has no value in row {rows[0] + 1}; use other "
+            "confounds"
+        )

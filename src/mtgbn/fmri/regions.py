@@ -1,0 +1,262 @@
+"""Where to listen: the paper's regions (data/NOTICE.md), another table of points, or an atlas image."""
+
+import csv
+import io
+import os
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from mtgbn.errors import InputError
+
+__all__ = ["TEMPLATES", "Atlas", "Regions", "load_atlas", "load_regions"]
+
+TEMPLATES = ("aDMN", "dDMN", "vDMN")
+
+_DELIMITERS = {".csv": ",", ".tsv": "\t"}
+_COORDINATES = ("x", "y", "z")
+# The bounding box of the MNI152 templates, and a centimetre.
+_LOWEST, _HIGHEST = np.array([-100, -136, -82]), np.array([100, 101, 119])
+
+
+class Regions(NamedTuple):
+    """Points of the brain, each the centre of a region."""
+
+    names: tuple[str, ...]
+    """Unique; the variables of the tasks."""
+    labels: tuple[str, ...]
+    """What a person would call them."""
+    coordinates: np.ndarray
+    """(p, 3); x, y, z in MNI mm."""
+    templates: tuple[str, ...]
+    subsystems: tuple[str, ...]
+
+
+class Atlas(NamedTuple):
+    """Regions as the values of an image."""
+
+    image: Path
+    values: tuple[int, ...]
+    """Ascending."""
+    names: tuple[str, ...]
+
+
+def load_regions(source: str | os.PathLike[str]) -> Regions:
+    """Load regions of the paper, or those of a table.
+
+    Parameters
+    ----------
+    source : "aDMN", "dDMN", "vDMN", "all", or path
+        A template of the paper or all three; or a table (.tsv or .csv) with the columns name, x, y, z
+        (MNI mm) and perhaps label, template and subsystem. Without a template, the name of the file is
+        taken for it.
+
+    Examples
+    --------
+    >>> regions = load_regions("dDMN")
+    >>> regions.names[6], regions.labels[6], regions.coordinates[6].tolist()
+    ('dDMN7', 'Left and right thalamus', [6.0, -6.0, 2.0])
+    """
+    if isinstance(source, str) and source in (*TEMPLATES, "all"):
+        text = (files("mtgbn.fmri") / "data" / "regions.tsv").read_text(encoding="utf-8")
+        regions = _regions(_records("regions.tsv", text, "\t"), "regions.tsv", "")
+        if source == "all":
+            return regions
+        chosen = [place for place, name in enumerate(regions.templates) if name == source]
+        return Regions(
+            *(
+                part[chosen] if isinstance(part, np.ndarray) else tuple(part[i] for i in chosen)
+                for part in regions
+            )
+        )
+    path = Path(source)
+    if not path.is_file():
+        raise InputError(
+            f"there are no regions {str(source)!r}; give aDMN, dDMN, vDMN, all, or a .tsv or .csv file "
+            "with the columns name, x, y, z"
+        )
+    return _regions(_read_records(path), str(path), path.stem)
+
+
+def load_atlas(
+    image: str | os.PathLike[str], labels: str | os.PathLike[str] | None = None
+) -> Atlas:
+    """Load the regions of an atlas image.
+
+    Parameters
+    ----------
+    image : path
+        Three-dimensional, one whole number per region, 0 elsewhere.
+    labels : path, optional
+        Table (.tsv or .csv) with the columns index (or value) and name, as BIDS has it. It also chooses:
+        values that it does not list are left out. Without it regions are called region1, region2, ...
+        after their values.
+    """
+    nibabel = require("nibabel")
+    path = Path(image)
+    try:
+        loaded = nibabel.load(path)
+        data = np.asanyarray(loaded.dataobj)
+    except Exception as error:  # of many kinds, by what is wrong with the file
+        raise InputError(f"the atlas {str(path)!r} cannot be read: {error}") from error
+    if data.ndim == 4 and data.shape[3] == 1:
+        data = data[..., 0]
+    if data.ndim != 3:
+        raise InputError(
+            f"the atlas {str(path)!r} has {data.ndim} dimensions; give a three-dimensional image "
+            "with one whole number per region"
+        )
+    present = np.unique(data)
+    if not np.all(np.isfinite(present)) or np.any(present != np.round(present)):
+        odd = present[~np.isfinite(present) | (present != np.round(present))][0]
+        raise InputError(
+            f"the atlas {str(path)!r} has the value {odd:g}; regions must be whole numbers (is it a "
+            "probabilistic atlas?)"
+        )
+    found = {int(value) for value in present if value != 0}
+    if labels is None:
+        names = {value: f"region{value}" for value in sorted(found)}
+    else:
+        names = _read_labels(Path(labels))
+        without = [f"{name} ({value})" for value, name in names.items() if value not in found]
+        if without:
+            raise InputError(
+                f"the atlas {str(path)!r} has no voxel of {some(without)}; remove the rows from "
+                f"{str(labels)!r}"
+            )
+    if len(names) < 2:
+        raise InputError(f"the atlas {str(path)!r} has fewer than two regions")
+    values = tuple(sorted(names))
+    return Atlas(path, values, tuple(names[value] for value in values))
+
+
+def _regions(records: list[dict[str, str]], where: str, template: str) -> Regions:
+    _check_columns(records, ("name", *_COORDINATES), where)
+    names = _unique([record["name"] for record in records], where)
+    coordinates = np.empty((len(records), 3))
+    for row, record in enumerate(records):
+        for axis, column in enumerate(_COORDINATES):
+            try:
+                coordinates[row, axis] = float(record[column])
+            except ValueError:
+                raise InputError(
+                    f"region {names[row]!r} of {where!r}: {column} is {record[column]!r}; give MNI "
+                    "coordinates in mm, with a point for decimals"
+                ) from None
+        if not np.all((coordinates[row] >= _LOWEST) & (coordinates[row] <= _HIGHEST)):
+            point = ", ".join(f"{value:g}" for value in coordinates[row])
+            raise InputError(
+                f"region {names[row]!r} of {where!r}: ({point}) is outside the brain; give MNI "
+                "coordinates in mm, not voxels or metres"
+            )
+    first: dict[tuple[float, ...], str] = {}
+    for name, point in zip(names, map(tuple, coordinates.tolist()), strict=True):
+        if point in first:
+            raise InputError(
+                f"regions {first[point]!r} and {name!r} of {where!r} are the same point; remove one"
+            )
+        first[point] = name
+
+    def column(key: str, default: Sequence[str]) -> tuple[str, ...]:
+        return tuple(
+            record.get(key) or other for record, other in zip(records, default, strict=True)
+        )
+
+    return Regions(
+        names,
+        column("label", names),
+        coordinates,
+        column("template", [template] * len(names)),
+        tuple("" if value == "n/a" else value for value in column("subsystem", [""] * len(names))),
+    )
+
+
+def _read_labels(path: Path) -> dict[int, str]:
+    records = _read_records(path)
+    key = "value" if "value" in records[0] and "index" not in records[0] else "index"
+    _check_columns(records, (key, "name"), str(path))
+    names = _unique([record["name"] for record in records], str(path))
+    labels: dict[int, str] = {}
+    for record, name in zip(records, names, strict=True):
+        try:
+            value = int(record[key])
+        except ValueError:
+            raise InputError(
+                f"region {name!r} of {str(path)!r}: {key} is {record[key]!r}; give the whole number "
+                "that the region has in the atlas"
+            ) from None
+        if value in labels:
+            raise InputError(f"{str(path)!r} gives {value} to both {labels[value]!r} and {name!r}")
+        if value != 0:  # the background, which some tables list
+            labels[value] = name
+    return labels
+
+
+def _read_records(path: Path) -> list[dict[str, str]]:
+    delimiter = _DELIMITERS.get(path.suffix.lower())
+    if delimiter is None:
+        raise InputError(
+            f"{str(path)!r} is neither .tsv nor .csv; give a table with one row per region"
+        )
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        raise InputError(f"there is no file {str(path)!r}") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{str(path)!r} is not UTF-8 text; save it as UTF-8") from error
+    return _records(str(path), text, delimiter)
+
+
+def _records(where: str, text: str, delimiter: str) -> list[dict[str, str]]:
+    """The rows as dicts; names of columns in lower case."""
+    rows = [row for row in csv.reader(io.StringIO(text), delimiter=delimiter) if any(row)]
+    if len(rows) < 2:
+        raise InputError(f"{where!r} has no regions; give a header and one row per region")
+    header = [cell.strip().lower() for cell in rows[0]]
+    for number, row in enumerate(rows[1:], start=1):
+        if len(row) != len(header):
+            raise InputError(
+                f"row {number} of {where!r} has {len(row)} cells, the header {len(header)}; repair it"
+            )
+    return [dict(zip(header, (cell.strip() for cell in row), strict=True)) for row in rows[1:]]
+
+
+def _check_columns(records: list[dict[str, str]], wanted: Sequence[str], where: str) -> None:
+    missing = [column for column in wanted if column not in records[0]]
+    if missing:
+        raise InputError(
+            f"{where!r} lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)}; it has "
+            f"{', '.join(records[0])}"
+        )
+
+
+def _unique(names: Sequence[str], where: str) -> tuple[str, ...]:
+    seen: set[str] = set()
+    for row, name in enumerate(names, start=1):
+        if not name:
+            raise InputError(f"row {row} of {where!r} has no name; give every region one")
+        if name in seen:
+            raise InputError(f"{where!r} has two regions {name!r}; names must be unique")
+        seen.add(name)
+    return tuple(names)
+
+
+def some(items: Sequence[str], most: int = 5) -> str:
+    """The first few of a list, in words."""
+    rest = f" and {len(items) - most} more" if len(items) > most else ""
+    return ", ".join(items[:most]) + rest
+
+
+def require(module: str):
+    """Import one of the packages of the extra ``fmri``."""
+    import importlib
+
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise InputError(
+            f"scans need {module.partition('.')[0]}: pip install 'mtgbn[fmri]'"
+        ) from error

@@ -1,0 +1,115 @@
+"""One more task: close to a fit of all, exact probabilities in a small case, and clear refusals."""
+
+from itertools import permutations
+
+import numpy as np
+import pandas
+import pytest
+from learn_oracles import all_dags
+from naive import log_marginal_likelihood
+
+from mtgbn import MTGBN, SIG, Tasks
+from mtgbn.errors import InputError, NotFittedError
+from mtgbn.graphs import cpdag, topological_order
+from mtgbn.learn.new_task import sample_graphs
+from mtgbn.metrics import compare_adjacencies
+from mtgbn.search import Knowledge
+from mtgbn.simulate import random_network, simulate_perturbed
+
+
+@pytest.fixture(scope="module")
+def simulation():
+    return simulate_perturbed(random_network(8, 12, random_state=0), 9, 40, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def cohort(simulation):
+    return MTGBN(random_state=0, n_jobs=1).fit(simulation.tasks[list(range(8))])
+
+
+@pytest.mark.filterwarnings("ignore::mtgbn.errors.ConvergenceWarning")
+def test_it_is_nearer_the_truth_than_a_fit_by_itself():
+    """Mean over ten cohorts; each has one more member, of which it knows nothing."""
+    errors = {"new": [], "alone": []}
+    for seed in range(10):
+        simulation = simulate_perturbed(
+            random_network(8, 12, random_state=seed), 7, 30, random_state=seed
+        )
+        tasks, truth = simulation.tasks, simulation.adjacencies[6]
+        learner = MTGBN(random_state=0, n_jobs=1).fit(tasks[list(range(6))])
+        alone = SIG(edge_prior="density", random_state=0).fit(tasks[6])
+        for name, graph in (
+            ("new", learner.fit_task(tasks[6]).graph),
+            ("alone", alone.graphs_[0]),
+        ):
+            errors[name].append(compare_adjacencies(graph, truth).error)
+    assert np.mean(errors["new"]) < 0.6 * np.mean(errors["alone"])
+
+
+def test_what_it_returns_fits_together(simulation, cohort):
+    task = simulation.tasks[8]
+    found = cohort.fit_task(task)
+    topological_order(found.graph)
+    np.testing.assert_array_equal(cpdag(found.graph), found.cpdag)
+    assert (found.name, found.n) == (task.names[0], task.ns[0])
+    np.testing.assert_allclose(
+        found.adjacency_probabilities, found.edge_probabilities + found.edge_probabilities.T
+    )
+    pairs = np.triu_indices(8, 1)
+    assert (found.diagnostics.rhat[pairs] < 1.1).mean() > 0.95
+    again = cohort.fit_task(task)
+    np.testing.assert_array_equal(found.edge_probabilities, again.edge_probabilities)
+
+
+def test_probabilities_are_those_of_all_dags():
+    """Three variables, one draw: every DAG can be counted, with the number of its orders."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(25, 3)) @ np.array([[1, 0.5, 0], [0, 1, 0.4], [0, 0, 1]])
+    scatter, n, delta = rows.T @ rows, 25.0, 4.0
+    sigma_h = delta * np.array([[1, 0.3, 0], [0.3, 1.5, 0.2], [0, 0.2, 1.0]])
+    log_odds = rng.normal(size=(3, 3))
+    weights, graphs = [], []
+    for dag in all_dags(3):
+        places = [np.argsort(order) for order in permutations(range(3))]
+        n_orders = sum((place[:, None] < place)[dag].all() for place in places)
+        value = log_marginal_likelihood(scatter, n, dag, sigma_h, delta + 2)
+        weights.append(value + log_odds[dag].sum() + np.log(n_orders))
+        graphs.append(dag)
+    weights = np.exp(np.array(weights) - max(weights))
+    expected = np.tensordot(weights / weights.sum(), np.array(graphs, dtype=float), 1)
+    constraints = Knowledge().resolve(("a", "b", "c"))
+    found, _ = sample_graphs(
+        scatter,
+        n,
+        np.array([sigma_h] * 200),
+        delta,
+        log_odds,
+        constraints,
+        np.zeros((3, 3), dtype=bool),
+        rng,
+    )
+    np.testing.assert_allclose(found, expected, atol=0.02)
+
+
+def test_columns_go_by_their_names(simulation, cohort):
+    rows = np.random.default_rng(0).normal(size=(30, 8))
+    frame = pandas.DataFrame(rows, columns=cohort.variables_)
+    by_position = cohort.fit_task(rows)
+    by_name = cohort.fit_task(frame[list(cohort.variables_[::-1])])
+    np.testing.assert_array_equal(by_position.graph, by_name.graph)
+    assert by_name.variables == cohort.variables_
+
+
+def test_bad_use_is_explained(simulation, cohort):
+    rows = np.random.default_rng(0).normal(size=(30, 8))
+    with pytest.raises(NotFittedError):
+        MTGBN().fit_task(rows)
+    with pytest.raises(InputError, match="learns one task; got 9"):
+        cohort.fit_task(simulation.tasks)
+    with pytest.raises(InputError, match="no variable"):
+        cohort.fit_task(pandas.DataFrame(rows[:, :7], columns=cohort.variables_[:7]))
+    rows[0, 0] = np.nan
+    with pytest.raises(InputError, match="missing or infinite"):
+        cohort.fit_task(rows)
+    with pytest.raises(InputError, match="needs complete data"):
+        cohort.fit_task(Tasks.from_arrays([rows], cohort.variables_, missing="em"))
