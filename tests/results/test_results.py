@@ -270,7 +270,7 @@ def test_the_probability_table_lists_every_pair_that_may_be_joined(fitted, tmp_p
     save_result(estimator, tmp_path)
     rows = read_table(tmp_path / "probabilities.tsv")
     p = len(estimator.variables_)
-    either = estimator.edge_probabilities_ + estimator.edge_probabilities_.transpose(0, 2, 1)
+    either = estimator.adjacency_probabilities_
     expected = [
         (t, i, j)
         for t in range(len(NAMES))

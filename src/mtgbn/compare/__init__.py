@@ -1,7 +1,8 @@
-"""What differs between two groups of tasks."""
+"""What differs between two groups of tasks, and between one task and a group."""
 
 from mtgbn.compare.fitting import GroupGraphs, fit_groups
 from mtgbn.compare.groups import Connections, Degrees, align, compare_graphs, count_degrees
+from mtgbn.compare.one_subject import Departures, compare_subject
 from mtgbn.compare.permutation import Permutations, permutation_test
 from mtgbn.compare.proportions import (
     ProportionTest,
@@ -14,12 +15,14 @@ from mtgbn.compare.proportions import (
 __all__ = [
     "Connections",
     "Degrees",
+    "Departures",
     "GroupGraphs",
     "Permutations",
     "ProportionTest",
     "RiskDifference",
     "align",
     "compare_graphs",
+    "compare_subject",
     "count_degrees",
     "exact_test",
     "fit_groups",

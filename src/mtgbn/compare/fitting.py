@@ -1,6 +1,8 @@
 """The graphs of two groups, from their data."""
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -10,7 +12,7 @@ from mtgbn.errors import ConvergenceWarning, InputError
 from mtgbn.learn.estimator import Estimator
 from mtgbn.tasks import Tasks
 
-__all__ = ["Fitting", "GroupGraphs", "check_groups", "fit_groups"]
+__all__ = ["Fitting", "GroupGraphs", "check_groups", "fit_groups", "quietly"]
 
 Fitting = Literal["separate", "together"]
 
@@ -28,6 +30,14 @@ class GroupGraphs(NamedTuple):
     graphs_a: np.ndarray
     graphs_b: np.ndarray
     learners: tuple[Estimator, ...]
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Without warnings of fits that did not converge; of hundreds of fits some do not."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        yield
 
 
 def check_groups(tasks: Tasks, is_a) -> np.ndarray:
@@ -76,9 +86,7 @@ def fit_groups(
         each = type(learner)(**learner.get_params())
         if random_state is not None:
             each.set_params(random_state=random_state)
-        with warnings.catch_warnings():
-            if quiet:
-                warnings.simplefilter("ignore", ConvergenceWarning)
+        with quietly() if quiet else nullcontext():
             learners.append(each.fit(tasks[part]))
     if fitting == "separate":
         graphs = [each.graphs_ for each in learners]

@@ -282,6 +282,7 @@ class MTGBN(Estimator):
         self,
         data: Any,
         *,
+        share_edges: bool = True,
         random_state: int | np.random.SeedSequence | np.random.Generator | None = None,
     ) -> LearnedTask:
         """Learn one more task with what the fit has taught, without fitting again.
@@ -291,6 +292,9 @@ class MTGBN(Estimator):
         data : Tasks of one task, DataFrame or array (rows, p)
             In the units of the other tasks, and standardised if they were. Columns with names are
             matched by them. For time series: a Tasks that was read with ``effective_samples``.
+        share_edges : bool
+            Whether edges that many of the others have are more probable beforehand. False, when the
+            question is how the task differs: it then shares sigma_h and the density of graphs only.
         random_state : int, numpy.random.SeedSequence or numpy.random.Generator, optional
             Left out: the seed of the fit.
 
@@ -310,7 +314,9 @@ class MTGBN(Estimator):
         there = members.sum(axis=0)
         odds = self.edge_prior_.log_odds(there + there.T, len(members))
         choice = edge_prior_of(self._edge_prior(), self.variables_)
-        if self.shared_directions and choice.source != "sampled":
+        if not share_edges:
+            odds = self.edge_prior_._replace(similarity=np.inf).log_odds(there, len(members))
+        elif self.shared_directions and choice.source != "sampled":
             agreement = explore.agreement_of(len(self._tasks), self.edge_prior_)
             odds = odds + log_odds_of_directions(there, there + there.T, agreement)
         draws = np.ascontiguousarray(self.draws_.sigma_h.reshape(-1, p, p))
