@@ -15,7 +15,8 @@ from scipy.special import betaln, comb
 from scipy.stats import invgamma, invwishart, kstest
 
 from mtgbn.model.edge_prior import EdgePrior, EdgePriorChoice
-from mtgbn.sampling.conditionals import TYPICAL_DELTA, log_ratio, renew_members
+from mtgbn.model.unstructured import TYPICAL_DELTA
+from mtgbn.sampling.conditionals import log_ratio, renew_members
 from mtgbn.sampling.graph_moves import Alone, GraphStates
 from mtgbn.sampling.joint import (
     begin_chain,

@@ -21,6 +21,7 @@ from mtgbn.model.edge_prior import (
     shared_edge_prior,
     unshared_edge_prior,
 )
+from mtgbn.model.unstructured import estimate_delta
 from mtgbn.sampling.joint import (
     JointModel,
     JointState,
@@ -167,44 +168,76 @@ class Exploration(NamedTuple):
 def start(problem: em.Problem, n_jobs: int | None, report: em.Report) -> Exploration:
     """Begin one chain with the graphs that the tasks have by themselves, the other with that of all."""
     alone = em.graphs_alone(problem, n_jobs, report)
+    together = _pooled_graph(problem, problem.tasks, n_jobs)
     edge_prior, alone_prior = problem.edge_prior.prior, None
     if problem.edge_prior.source in ("shared", "density"):
-        free = np.any(
-            [free_pairs(each.allowed, each.required) for each in problem.constraints], axis=0
-        )
-        counts = edge_counts(alone), len(alone), free
-        alone_prior = unshared_edge_prior(*counts)
-        is_shared = problem.edge_prior.source == "shared"
-        edge_prior = shared_edge_prior(*counts) if is_shared else alone_prior
+        alone_prior = unshared_edge_prior(edge_counts(alone), len(alone), _free(problem))
+        edge_prior = alone_prior
+    if problem.edge_prior.source == "shared":
+        edge_prior = _shared_prior(problem, problem.tasks, alone, together)
     model = _model(problem, edge_prior, alone_prior, 0)
     p = problem.tasks.n_variables
     delta = _FIRST_DELTA if problem.nu0 is None else problem.nu0 - p + 1
     chains = tuple(
         begin_chain(model, problem.tasks, graphs, delta, np.random.default_rng(seed))
         for graphs, seed in zip(
-            (alone, _as_one(problem, model, alone, n_jobs)), _chain_seeds(problem, 0), strict=True
+            (alone, _as_one(problem, model, alone, together)),
+            _chain_seeds(problem, 0),
+            strict=True,
         )
     )
     return Exploration(alone, edge_prior, alone_prior, chains, None)
 
 
+def _free(problem: em.Problem) -> np.ndarray:
+    """Pairs that some task may join or not, (p, p)."""
+    return np.any([free_pairs(each.allowed, each.required) for each in problem.constraints], axis=0)
+
+
+def _pooled_graph(problem: em.Problem, tasks: Tasks, n_jobs: int | None) -> np.ndarray | None:
+    """The graph of some tasks as one; None where tasks have candidates of their own."""
+    first = problem.constraints[0]
+    if any((each.allowed != first.allowed).any() for each in problem.constraints):
+        return None
+    scatter, n = tasks.pooled_scatter()
+    pooled = Tasks([scatter], [n], tasks.variables)
+    (graph,), _ = em.learn_alone(
+        pooled, (first,), problem.edge_prior, problem.search, problem.seeds, n_jobs, em.silent
+    )
+    return graph
+
+
+def _shared_prior(
+    problem: em.Problem, tasks: Tasks, alone: np.ndarray, together: np.ndarray | None
+) -> EdgePrior:
+    """The edge prior of some tasks, whose graphs are ``alone`` by themselves and ``together`` as one."""
+    share = 0.0
+    if len(tasks) > 1:
+        p = tasks.n_variables
+        known = problem.nu0 is not None
+        delta = problem.nu0 - p + 1 if known else estimate_delta(tasks.scatters, tasks.ns)
+        share = delta / (delta + np.median(tasks.ns))
+    free = _free(problem)
+    density = None
+    if together is not None:
+        density = unshared_edge_prior(edge_counts(together[None]), 1, free).density
+    return shared_edge_prior(
+        edge_counts(alone), len(alone), free, share=share, pooled_density=density
+    )
+
+
 def _as_one(
-    problem: em.Problem, model: JointModel, alone: np.ndarray, n_jobs: int | None
+    problem: em.Problem, model: JointModel, alone: np.ndarray, together: np.ndarray | None
 ) -> np.ndarray:
     """The graph of all tasks as one, for each that it suits; the others keep their own.
 
     Where tasks have candidates of their own, none has any edge.
     """
-    first = problem.constraints[0]
-    nothing = np.ascontiguousarray(np.broadcast_to(first.required, alone.shape))
-    if any((each.allowed != first.allowed).any() for each in problem.constraints):
+    required = problem.constraints[0].required
+    nothing = np.ascontiguousarray(np.broadcast_to(required, alone.shape))
+    if together is None:
         return nothing
-    scatter, n = problem.tasks.pooled_scatter()
-    pooled = Tasks([scatter], [n], problem.tasks.variables)
-    (graph,), _ = em.learn_alone(
-        pooled, (first,), problem.edge_prior, problem.search, problem.seeds, n_jobs, em.silent
-    )
-    same = np.ascontiguousarray(np.broadcast_to(graph, alone.shape))
+    same = np.ascontiguousarray(np.broadcast_to(together, alone.shape))
     own, common, least = (likelihoods_alone(model, graphs) for graphs in (alone, same, nothing))
     suits = common - least >= _EXPLAINS * (own - least)
     return np.where(suits[:, None, None], same, alone)
@@ -356,6 +389,7 @@ def _go_on(
         return run_rounds(model, position, rng, length, adapt=adapt, progress=progress)
 
     chains = state.chains
+    members = np.ones(len(problem.tasks), dtype=bool)
     workers = min(max(effective_n_jobs(n_jobs), 1), N_CHAINS)
     with stoppable_threads(workers) as (pool, look_up):
         for _ in range(_RACES if warmup else 0):
@@ -363,6 +397,15 @@ def _go_on(
             traces, chains = _run_all(pool, run, chains, first, warmup // _RACES, adapt=True)
             places = _worth_going_on(traces)
             chains = [chains[place] for place in places]
+            now = _who_belongs(traces)
+            if problem.edge_prior.source == "shared" and now.sum() > 1 and (now != members).any():
+                # How alike tasks are is a matter of those that belong together.
+                members, belonging = now, problem.tasks[now]
+                together = _pooled_graph(problem, belonging, n_jobs)
+                prior = _shared_prior(problem, belonging, state.adjacencies[now], together)
+                state = state._replace(edge_prior=prior)
+                chains = [chain._replace(edge_prior=prior) for chain in chains]
+                model = _model(problem, prior, state.alone_prior, n_moves)
             if not keeps_blocks:
                 # Uphill, as a search may. Chains that are to tell how sure they are must disagree if
                 # their starts make them.
@@ -386,6 +429,12 @@ def _worth_going_on(traces: tuple[Trace, ...]) -> list[int]:
     ends = [trace.log_density[len(trace.log_density) // 2 :].mean() for trace in traces]
     best = int(np.argmax(ends))
     return [best if ends[best] - end > _HOPELESS else place for place, end in enumerate(ends)]
+
+
+def _who_belongs(traces: tuple[Trace, ...]) -> np.ndarray:
+    """Tasks that belonged in most of the later rounds of all chains together, (m,)."""
+    shares = [trace.members[len(trace.members) // 2 :].mean(axis=0) for trace in traces]
+    return np.mean(shares, axis=0) > 0.5
 
 
 def disputed(members: np.ndarray) -> np.ndarray:

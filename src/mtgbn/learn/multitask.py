@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 import mtgbn
 from mtgbn.errors import ConvergenceWarning, InputError, NotFittedError
@@ -209,6 +210,8 @@ class MTGBN(Estimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
+    # Matrices are small: threads of BLAS would cost up to 75 times the CPU time, and change last bits.
+    @threadpool_limits.wrap(limits=1, user_api="blas")
     def fit(
         self,
         tasks,

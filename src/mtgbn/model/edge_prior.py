@@ -129,18 +129,29 @@ def estimate_edge_prior(
 
 
 def shared_edge_prior(
-    counts: np.ndarray, n_tasks: int, free: np.ndarray | None = None
+    counts: np.ndarray,
+    n_tasks: int,
+    free: np.ndarray | None = None,
+    *,
+    share: float = 0.0,
+    pooled_density: float | None = None,
 ) -> EdgePrior:
     """The edge prior for learning tasks together, when ``counts`` of them have each edge by themselves.
 
     More cautious than the estimate on purpose (docs/decisions.md): edges that all other tasks have are
-    not taken for granted, and edges that no other task has must be worth more.
+    not taken for granted, and edges that no other task has must be worth more. Less so the larger the
+    others' say in a task's coefficients, ``share``: the same coefficients come with the same edges, and
+    their density is then rather that of the graph of all tasks as one, ``pooled_density``, since single
+    tasks miss weak edges.
     """
     r, s = estimate_edge_prior(counts, n_tasks, free)
     if n_tasks < 2:
         return EdgePrior(r, s)
+    if pooled_density is not None:
+        r = r ** (1 - share) * pooled_density**share
+    r /= 1 + (n_tasks - 1) / max(s, _SIMILARITY)
     s = max(s, min(_SIMILARITY, _LEAST_SIMILARITY_PER_TASK * n_tasks))
-    return EdgePrior(r / (1 + (n_tasks - 1) / s), s)
+    return EdgePrior(r, s * np.sqrt(1 - share))
 
 
 def unshared_edge_prior(

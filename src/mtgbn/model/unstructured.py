@@ -2,11 +2,19 @@
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.optimize import minimize_scalar
+from scipy.special import multigammaln
 
 from mtgbn.errors import InputError
 from mtgbn.model.arguments import check_delta, check_scatters
 
-__all__ = ["unstructured_sigma_h"]
+__all__ = ["TYPICAL_DELTA", "estimate_delta", "log_prior_of_delta", "unstructured_sigma_h"]
+
+# Prior of delta: delta / (delta + this) is uniform between 0 and 1.
+TYPICAL_DELTA = 100.0
+
+# Where delta is looked for, and how exactly its logarithm is wanted.
+_DELTAS, _PRECISION = (1.0, 1e5), 0.2
 
 
 def unstructured_sigma_h(
@@ -51,3 +59,44 @@ def unstructured_sigma_h(
         if change < tolerance:
             break
     return sigma_h
+
+
+def log_prior_of_delta(delta: float) -> float:
+    """Log density of ln delta."""
+    return np.log(delta) - 2 * np.log(delta + TYPICAL_DELTA)
+
+
+def estimate_delta(scatters: np.ndarray, ns: np.ndarray) -> float:
+    """Delta that is most probable under complete graphs, roughly.
+
+    How alike the tasks' covariances are can be told before there are any graphs: with sigma_h at its
+    best for every delta, the density of ln delta is maximised.
+    """
+    p = scatters.shape[-1]
+
+    def loss(log_delta: float) -> float:
+        delta = np.exp(log_delta)
+        nu0 = delta + p - 1
+        sigma_h = unstructured_sigma_h(scatters, ns, nu0, checked=True)
+        try:
+            value = sum(
+                _log_normaliser(nu0 + n, sigma_h + scatter)
+                for scatter, n in zip(scatters, ns, strict=True)
+            )
+            value -= len(ns) * _log_normaliser(nu0, sigma_h)
+        except LinAlgError:
+            return np.inf
+        return -(value + log_prior_of_delta(delta))
+
+    best = minimize_scalar(
+        loss, bounds=np.log(_DELTAS), method="bounded", options={"xatol": _PRECISION}
+    )
+    return float(np.exp(best.x))
+
+
+def _log_normaliser(nu: float, matrix: np.ndarray) -> float:
+    """Of the Wishart integral over all variables: ell(V; nu - p + 1, matrix) of docs/model.md."""
+    p = len(matrix)
+    factor, _ = cho_factor(matrix)
+    log_determinant = 2 * np.log(np.diag(factor)).sum() - p * np.log(2)
+    return multigammaln(nu / 2, p) - nu / 2 * log_determinant

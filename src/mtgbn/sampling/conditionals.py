@@ -11,15 +11,14 @@ import numpy as np
 
 from mtgbn.graphs import topological_order
 from mtgbn.model.edge_prior import EdgePrior, log_odds_of_directions
+from mtgbn.model.unstructured import log_prior_of_delta
 from mtgbn.sampling.graph_moves import GraphStates, log_likelihoods
 
 if TYPE_CHECKING:
     from mtgbn.sampling.joint import JointModel
 
 __all__ = [
-    "TYPICAL_DELTA",
     "likelihoods",
-    "log_prior_of_delta",
     "log_probability_alone",
     "log_ratio",
     "reconsider_members",
@@ -27,9 +26,6 @@ __all__ = [
     "renew_edge_prior",
     "renew_members",
 ]
-
-# Prior of delta: delta / (delta + this) is uniform between 0 and 1.
-TYPICAL_DELTA = 100.0
 
 # Beyond the larger, tasks are as good as identical, and sums of sigma_h and scatters lose digits; below
 # the smaller, whose prior probability is 1e-5, as good as unrelated.
@@ -170,11 +166,6 @@ def log_ratio(adjacency, along, log_odds, others) -> float:
 def _log_probability(adjacency, along, log_odds) -> float:
     """Of a graph, given its order."""
     return float(log_odds[adjacency & along].sum() - np.logaddexp(0, log_odds[along]).sum())
-
-
-def log_prior_of_delta(delta: float) -> float:
-    """Log density of ln delta."""
-    return np.log(delta) - 2 * np.log(delta + TYPICAL_DELTA)
 
 
 def log_probability_alone(model: JointModel, prior: EdgePrior, skeletons, free) -> float:

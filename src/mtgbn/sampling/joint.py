@@ -20,11 +20,10 @@ from mtgbn.model.edge_prior import (
     log_probability_of_directions,
 )
 from mtgbn.model.posterior import HyperPrior, build_posterior
-from mtgbn.model.unstructured import unstructured_sigma_h
+from mtgbn.model.unstructured import log_prior_of_delta, unstructured_sigma_h
 from mtgbn.sampling import hmc
 from mtgbn.sampling.conditionals import (
     likelihoods,
-    log_prior_of_delta,
     log_probability_alone,
     reconsider_members,
     renew_delta,
