@@ -1,6 +1,5 @@
 """`mtgbn reproduce`: one of the paper's simulations, from nothing to rows, tables and a figure."""
 
-import json
 import os
 import platform
 import time
@@ -19,7 +18,7 @@ from mtgbn.errors import InputError
 from mtgbn.experiments import EXPERIMENTS, Cell, Store, cells_of, run_cells, summarise
 from mtgbn.experiments.figures import draw_figure, figure_as_bytes
 from mtgbn.experiments.tables import as_csv, as_markdown, headline, times_as_csv
-from mtgbn.files import locked, writing
+from mtgbn.files import locked, write_json, write_text, writing
 
 __all__ = ["run_reproduce"]
 
@@ -90,10 +89,10 @@ def run_reproduce(
             raise KeyboardInterrupt
         summaries = summarise(experiment, rows)
         seconds = store.seconds()
-        _write_text(folder / "rows.csv", store.as_csv())
-        _write_text(folder / "table.csv", as_csv(experiment, summaries))
-        _write_text(folder / "table.md", as_markdown(experiment, summaries))
-        _write_text(folder / "times.csv", times_as_csv(experiment, seconds))
+        write_text(folder / "rows.csv", store.as_csv())
+        write_text(folder / "table.csv", as_csv(experiment, summaries))
+        write_text(folder / "table.md", as_markdown(experiment, summaries))
+        write_text(folder / "times.csv", times_as_csv(experiment, seconds))
         about = {
             "commands": store.note(_command(name, quick, repetitions, methods, only, seed)),
             "cells": len(rows),
@@ -105,7 +104,7 @@ def run_reproduce(
             },
             "processor": platform.machine(),
         }
-        _write_text(folder / "run.json", json.dumps(about, indent=2) + "\n")
+        write_json(folder / "run.json", about)
         drawn = _draw(folder, experiment, summaries)
     say(headline(experiment, summaries))
     elapsed = time.monotonic() - start
@@ -176,11 +175,6 @@ def _draw(folder: Path, experiment, summaries) -> str:
         with writing(folder / f"figure.{kind}") as file:
             file.write(figure_as_bytes(figure, kind))
     return ", figure.svg and figure.png"
-
-
-def _write_text(path: Path, text: str) -> None:
-    with writing(path) as file:
-        file.write(text.encode())
 
 
 class _Watch:
