@@ -14,6 +14,7 @@ from mtgbn.fmri.confounds import STRATEGIES
 from mtgbn.fmri.extract import extract_series
 from mtgbn.fmri.images import find_images, units_of
 from mtgbn.fmri.regions import load_atlas, load_regions
+from mtgbn.tasks.names import unknown_name
 
 __all__ = ["run_extract"]
 
@@ -31,9 +32,10 @@ def run_extract(
     runs: str,
     jobs: int,
     quiet: bool,
+    subjects: tuple[str, ...] = (),
     **settings,
 ) -> int:
-    """Extract what is missing; returns the exit code."""
+    """Extract what is missing, perhaps of some subjects only; returns the exit code."""
     console = Console(stderr=True, quiet=quiet, emoji=False, soft_wrap=True)
     where = load_regions(regions) if atlas is None else load_atlas(atlas, labels)
     folder = Path(out)
@@ -41,6 +43,8 @@ def run_extract(
     if folder.exists():
         check_is_writable(folder)
     found = _images(Path(images), pattern, choice)
+    if subjects:
+        found = _of_subjects(found, subjects)
     units = units_of(found, runs)
     console.print(
         escape(
@@ -102,6 +106,15 @@ def _images(path: Path, pattern: str | None, choice: dict):
         lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
         return [path.parent / line for line in lines if line]
     return [path]
+
+
+def _of_subjects(found: dict, subjects: tuple[str, ...]) -> dict:
+    """Images of these subjects only."""
+    wanted = [f"sub-{subject.removeprefix('sub-')}" for subject in subjects]
+    for name in wanted:
+        if name not in found:
+            raise unknown_name(name, list(found), "participant")
+    return {name: found[name] for name in found if name in wanted}
 
 
 def _confounds(text: str) -> str | list[str]:

@@ -27,12 +27,12 @@ from mtgbn.fmri.images import Unit, repetition_time, units_of
 from mtgbn.fmri.regions import Atlas, Regions, load_regions, require, some
 from mtgbn.fmri.signals import region_signals
 
-__all__ = ["Excluded", "Extraction", "extract_series"]
+__all__ = ["SAME_TR", "Excluded", "Extraction", "extract_series"]
 
 _CONVENTION = "A[i, j] = 1 means i -> j; DCM's A matrix is the transpose"
 _JOINED = "each run was cleaned and standardised by itself, then they were joined in this order"
 _PACKAGES = ("nilearn", "nibabel", "numpy", "scipy")
-_SAME_TR = 1e-3  # relative
+SAME_TR = 1e-3  # relative
 
 
 class Excluded(NamedTuple):
@@ -321,7 +321,7 @@ def _earlier(folder: Path, units: list[Unit], settings: _Settings) -> list[float
 
 
 def _alike(one: float, other: float) -> bool:
-    return abs(one - other) <= _SAME_TR * max(one, other)
+    return abs(one - other) <= SAME_TR * max(one, other)
 
 
 def _table_path(folder: Path, unit: Unit, settings: _Settings) -> Path:
