@@ -243,7 +243,8 @@ extraction_options = _together(
         metavar="STRATEGY|COLUMNS|none",
         help="To regress out: friston24 (24 motion parameters, white matter, CSF), friston24-global "
         "(and the global signal) or motion6 (6 motion parameters, white matter, CSF) of fMRIPrep's "
-        "table; columns of that table, or of a NAME_confounds.tsv beside NAME.nii.gz, with commas; or none.",
+        "table; columns of that table, or of a NAME_confounds.tsv beside NAME.nii.gz, with commas; or "
+        "none.",
     ),
     click.option(
         "--scrub",

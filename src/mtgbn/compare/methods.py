@@ -23,7 +23,7 @@ _FOR_SERIES = ("gc", "rdcm")
 
 # By how much the log odds of an edge are raised at a time until graphs have enough of them, and the
 # probability at which this ends.
-_STEP, _MOST = 0.7, 0.995
+_STEP, _MOST = 1.0, 0.995
 
 
 class MethodGraphs(NamedTuple):

@@ -25,7 +25,8 @@ ALARM_LEVEL = 0.05
 
 INDEPENDENCE = (
     "the z-test and Fisher's test (p_greater, p_less, p_two_sided, p_exact, q, q_study) take subjects "
-    "for independent; graphs that were learned together are not quite. Relabelling does not need it"
+    "for independent. Graphs that were learned together are not: they resemble each other also where "
+    "only chance made them alike, and these p-values can be far too small. Relabelling does not need it"
 )
 RELABELLING = {
     "separate": "every relabelling was fitted anew, group by group, as the groups themselves were",
@@ -225,6 +226,9 @@ def _write(
     warnings: list[str],
 ) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
+    for name in set(TABLES) - set(tables):  # of an earlier run that was asked for more
+        for kind in ("tsv", "json"):
+            (folder / f"{name}.{kind}").unlink(missing_ok=True)
     for name, (columns, rows, description) in tables.items():
         lines = [list(columns), *([_cell(value) for value in row] for row in rows)]
         write_text(folder / f"{name}.tsv", table_text(lines))

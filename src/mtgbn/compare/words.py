@@ -41,7 +41,7 @@ def study_in_words(study: Study, most: int = 5) -> list[str]:
     if study.n_permutations:
         lines.append(f"Relabelling: {RELABELLING[study.fitting]}.")
     else:
-        lines.append(f"Of the p-values: {INDEPENDENCE} (--permutations).")
+        lines.append(f"Beware: {INDEPENDENCE} (--permutations).")
     return lines
 
 
