@@ -246,7 +246,8 @@ def _owned(folder: Path, identity: dict[str, Any], overwrite: bool) -> Iterator[
             for checkpoint in work.glob("*/group-*.npz"):  # large, and of no use any more
                 checkpoint.unlink()
     except InputError:
-        if is_new:
+        files = {path.name for path in folder.rglob("*") if path.is_file()}
+        if is_new and files <= {_IDENTITY}:  # otherwise there is work to go on from
             shutil.rmtree(folder, ignore_errors=True)
         raise
 
