@@ -10,7 +10,14 @@ from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportions_ztest
 
 from mtgbn import MTGBN, SIG, Tasks
-from mtgbn.compare import compare_groups, compare_one, fit_groups, write_study, write_subject_study
+from mtgbn.compare import (
+    compare_graphs,
+    compare_groups,
+    compare_one,
+    fit_groups,
+    write_study,
+    write_subject_study,
+)
 from mtgbn.compare.permutation import fit_seed, permutation_test
 from mtgbn.compare.words import study_in_words, subject_in_words
 from mtgbn.errors import InputError
@@ -181,6 +188,13 @@ def test_together_says_so(tasks):
     assert "without new fits" in "\n".join(study_in_words(found))
     assert len(found.templates[0].found.learners) == 1
     assert "by relabelling p = " in "\n".join(study_in_words(found))
+
+
+def test_groups_that_do_not_differ(study):
+    same = study.templates[0]
+    alike = same._replace(directed=compare_graphs(same.found.graphs_a, same.found.graphs_a))
+    words = study_in_words(study._replace(templates=(alike,)))
+    assert "All connections are as frequent in one group as in the other." in words
 
 
 def test_posterior_edges_have_probabilities(tasks, tmp_path):

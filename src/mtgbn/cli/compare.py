@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
 import mtgbn
-from mtgbn.cli.output import check_is_folder, check_is_writable, duration, say_to
+from mtgbn.cli.output import bar, check_is_folder, check_is_writable, duration, say_to
 from mtgbn.compare.cohort import Cohort, read_cohort, task_of
 from mtgbn.compare.participants import (
     Participants,
@@ -79,7 +79,7 @@ def run_compare(
     notes = [*map(str, (each.message for each in caught)), *notes, *cohort.notes]
     notes += notes_on(cohort.tasks)
     name = _subject(subject, cohort)
-    _say_who(say, cohort, reading, notes)
+    _say_who(say, cohort, reading, notes, name, labels[0])
     learner = MTGBN(**learning)
     settings = {
         "reading": reading,
@@ -173,13 +173,17 @@ def _subject(subject: str | None, cohort: Cohort) -> str | None:
     return task_of(subject, cohort.tasks.names)
 
 
-def _say_who(say, cohort: Cohort, reading: dict[str, Any], notes: list[str]) -> None:
+def _say_who(
+    say, cohort: Cohort, reading: dict[str, Any], notes: list[str], subject: str | None, label: str
+) -> None:
     tasks = cohort.tasks
     say(
         f"{len(tasks)} subjects over {tasks.n_variables} variables; rows {tasks.n_rows.min()} to "
         f"{tasks.n_rows.max()}, worth n = {tasks.ns.min():.4g} to {tasks.ns.max():.4g} samples "
         f"(--effective-samples {reading['effective_samples']})."
     )
+    if subject is not None:
+        say(f"Controls: {len(tasks) - 1} subjects of group {label!r}.")
     for each in cohort.excluded:
         say(f"Excluded: {each.name}: {each.reason}.")
     if cohort.without_data:
@@ -268,14 +272,8 @@ class _Watch:
     """The bar that a person sees while waiting."""
 
     def __init__(self, console: Console) -> None:
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=20),
-            MofNCompleteColumn(),
-            console=console,
-            transient=True,
-            disable=console.quiet or not console.is_terminal,
-        )
+        columns = (TextColumn("{task.description}"), BarColumn(bar_width=20), MofNCompleteColumn())
+        self._progress = bar(console, *columns)
         self._bar = self._progress.add_task("Starting", total=None)
 
     def __enter__(self):

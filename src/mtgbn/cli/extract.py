@@ -5,10 +5,10 @@ import warnings
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
 from mtgbn.cli.describe import escape
-from mtgbn.cli.output import check_is_folder, check_is_writable, duration
+from mtgbn.cli.output import bar, check_is_folder, check_is_writable, duration
 from mtgbn.errors import InputError
 from mtgbn.fmri.confounds import STRATEGIES
 from mtgbn.fmri.extract import extract_series
@@ -53,17 +53,11 @@ def run_extract(
         )
     )
     start = time.monotonic()
-    progress = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        console=console,
-        transient=True,
-        disable=console.quiet or not console.is_terminal,
-    )
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    progress = bar(console, *columns)
     with progress, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they are in the result
-        bar = progress.add_task("Subjects", total=len(units))
+        shown = progress.add_task("Subjects", total=len(units))
         extraction = extract_series(
             found,
             where,
@@ -71,7 +65,7 @@ def run_extract(
             confounds=_confounds(confounds),
             runs=runs,
             n_jobs=jobs,
-            done=lambda name: progress.advance(bar),
+            done=lambda name: progress.advance(shown),
             **settings,
         )
     for warning in extraction.warnings:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
 from mtgbn.cli.cluster import connected
-from mtgbn.cli.output import check_is_folder, check_is_writable, duration, say_to
+from mtgbn.cli.output import bar, check_is_folder, check_is_writable, duration, say_to
 from mtgbn.errors import InputError
 from mtgbn.experiments import EXPERIMENTS, Cell, Store, cells_of, run_cells, summarise
 from mtgbn.experiments.figures import draw_figure, figure_as_bytes
@@ -181,14 +181,12 @@ class _Watch:
     """The bar that a person sees, with the time left by what such cells took so far."""
 
     def __init__(self, console: Console, store: Store, plan, missing, jobs: int, client) -> None:
-        self._progress = Progress(
+        self._progress = bar(
+            console,
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("{task.fields[left]}"),
-            console=console,
-            transient=True,
-            disable=console.quiet or not console.is_terminal,
         )
         self._workers = jobs if client is None else max(sum(client.nthreads().values()), 1)
         self._left = {cell.key: cell for cell in missing}

@@ -34,6 +34,14 @@ _overwrite_option = click.option(
 _OF_GROUPS = ("groups", "fitting", "permutations", "methods", "density")
 
 
+def _check_missing(reading: dict) -> None:
+    if reading["missing"] == "em" and reading["effective_samples"] in ("bartlett", "ar1"):
+        raise click.UsageError(
+            "--missing em needs --effective-samples none or a number: what series with gaps are worth "
+            "is not estimated"
+        )
+
+
 def _check_jobs(jobs: int) -> None:
     if jobs == 0:
         raise click.UsageError("--jobs must be -1 or at least 1")
@@ -160,6 +168,7 @@ def compare(context: click.Context, data: str, out: str, **options) -> None:
         name: options.pop(name)
         for name in ("pattern", "task_column", "standardise", "effective_samples", "missing")
     }
+    _check_missing(reading)
     reading = reading_of(data, **reading)
     learning = learning_of(context, options) | {"missing": reading["missing"]}
     from mtgbn.cli.compare import run_compare
@@ -251,6 +260,7 @@ def bids(context: click.Context, bids_dir: str, out: str, level: str, **options)
         _finish(lambda: run_participants(bids_dir, out, **chosen, **shared))
     chosen = {name: options[name] for name in _OF_GROUP_LEVEL}
     reading = {name: chosen.pop(name) for name in ("standardise", "effective_samples", "missing")}
+    _check_missing(reading)
     learning = learning_of(context, chosen) | {"missing": reading["missing"]}
     _finish(
         lambda: run_group(bids_dir, out, reading=reading, learning=learning, **chosen, **shared)

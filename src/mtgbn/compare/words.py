@@ -24,11 +24,16 @@ def study_in_words(study: Study, most: int = 5) -> list[str]:
             f"{template.name}: {len(template.variables)} variables; {edges[0]:.1f} edges per subject in "
             f"{study.label_a}, {edges[1]:.1f} in {study.label_b}."
         )
-    lines.append("Connections that differ most (i -> j; all in connections.tsv):")
     ranked = sorted(
         (float(template.directed.p_two_sided[k]), place, k)
         for place, template in enumerate(study.templates)
         for k in range(min(most, len(template.directed.source)))
+        if template.directed.difference[k] != 0
+    )
+    lines.append(
+        "Connections that differ most (i -> j; all in connections.tsv):"
+        if ranked
+        else "All connections are as frequent in one group as in the other."
     )
     for _, place, k in ranked[:most]:
         lines.append("  " + _connection(study, study.templates[place], k))
