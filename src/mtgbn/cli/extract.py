@@ -5,15 +5,16 @@ import warnings
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
 from mtgbn.cli.describe import escape
-from mtgbn.cli.output import check_is_folder, check_is_writable, duration
+from mtgbn.cli.output import bar, check_is_folder, check_is_writable, duration
 from mtgbn.errors import InputError
 from mtgbn.fmri.confounds import STRATEGIES
 from mtgbn.fmri.extract import extract_series
 from mtgbn.fmri.images import find_images, units_of
 from mtgbn.fmri.regions import load_atlas, load_regions
+from mtgbn.tasks.names import unknown_name
 
 __all__ = ["run_extract"]
 
@@ -31,9 +32,10 @@ def run_extract(
     runs: str,
     jobs: int,
     quiet: bool,
+    subjects: tuple[str, ...] = (),
     **settings,
 ) -> int:
-    """Extract what is missing; returns the exit code."""
+    """Extract what is missing, perhaps of some subjects only; returns the exit code."""
     console = Console(stderr=True, quiet=quiet, emoji=False, soft_wrap=True)
     where = load_regions(regions) if atlas is None else load_atlas(atlas, labels)
     folder = Path(out)
@@ -41,6 +43,8 @@ def run_extract(
     if folder.exists():
         check_is_writable(folder)
     found = _images(Path(images), pattern, choice)
+    if subjects:
+        found = _of_subjects(found, subjects)
     units = units_of(found, runs)
     console.print(
         escape(
@@ -49,17 +53,11 @@ def run_extract(
         )
     )
     start = time.monotonic()
-    progress = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        console=console,
-        transient=True,
-        disable=console.quiet or not console.is_terminal,
-    )
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    progress = bar(console, *columns)
     with progress, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they are in the result
-        bar = progress.add_task("Subjects", total=len(units))
+        shown = progress.add_task("Subjects", total=len(units))
         extraction = extract_series(
             found,
             where,
@@ -67,7 +65,7 @@ def run_extract(
             confounds=_confounds(confounds),
             runs=runs,
             n_jobs=jobs,
-            done=lambda name: progress.advance(bar),
+            done=lambda name: progress.advance(shown),
             **settings,
         )
     for warning in extraction.warnings:
@@ -102,6 +100,15 @@ def _images(path: Path, pattern: str | None, choice: dict):
         lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
         return [path.parent / line for line in lines if line]
     return [path]
+
+
+def _of_subjects(found: dict, subjects: tuple[str, ...]) -> dict:
+    """Images of these subjects only."""
+    wanted = [f"sub-{subject.removeprefix('sub-')}" for subject in subjects]
+    for name in wanted:
+        if name not in found:
+            raise unknown_name(name, list(found), "participant")
+    return {name: found[name] for name in found if name in wanted}
 
 
 def _confounds(text: str) -> str | list[str]:

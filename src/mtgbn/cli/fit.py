@@ -12,13 +12,13 @@ from typing import Any
 import click
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
+from rich.progress import BarColumn, TextColumn
 from rich.table import Table
 
 from mtgbn.cli.cluster import connected
 from mtgbn.cli.describe import escape, read_tasks
 from mtgbn.cli.edge_prior import EdgePriorFile, read_edge_prior
-from mtgbn.cli.output import check_is_folder, check_is_writable, duration, say_to
+from mtgbn.cli.output import bar, check_is_folder, check_is_writable, duration, say_to
 from mtgbn.errors import ConvergenceWarning, ImproperPosteriorError, InputError
 from mtgbn.files import locked
 from mtgbn.learn import AVG, MTGBN, SIG, State
@@ -241,14 +241,8 @@ class _Watch:
     """What a person sees while waiting: the iteration, the change in Q, the step, the time left."""
 
     def __init__(self, console: Console) -> None:
-        self._progress = Progress(
-            TextColumn("{task.fields[text]}"),
-            BarColumn(bar_width=20),
-            TextColumn("{task.fields[step]}"),
-            console=console,
-            transient=True,
-            disable=console.quiet or not console.is_terminal,
-        )
+        texts = (TextColumn("{task.fields[text]}"), TextColumn("{task.fields[step]}"))
+        self._progress = bar(console, texts[0], BarColumn(bar_width=20), texts[1])
         self._bar = self._progress.add_task("", total=None, text="Starting", step="")
         self._moment = time.monotonic()
 

@@ -6,17 +6,24 @@ from pathlib import Path
 
 import click
 from rich.console import Console
+from rich.progress import Progress, ProgressColumn
 
 from mtgbn.cli.describe import escape
 from mtgbn.errors import InputError
 
-__all__ = ["check_is_folder", "check_is_writable", "duration", "say_to"]
+__all__ = ["bar", "check_is_folder", "check_is_writable", "duration", "say_to"]
 
 
 def say_to(console: Console, text: str) -> None:
     """Tell the user; a terminal that went away is no reason to end the work."""
     with contextlib.suppress(OSError, ValueError):
         console.print(escape(text))
+
+
+def bar(console: Console, *columns: ProgressColumn) -> Progress:
+    """What a person sees while waiting; nobody else, and nothing of it stays."""
+    hidden = console.quiet or not console.is_terminal
+    return Progress(*columns, console=console, transient=True, disable=hidden)
 
 
 def check_is_folder(folder: Path) -> None:

@@ -1,6 +1,5 @@
 """`mtgbn reproduce`: one of the paper's simulations, from nothing to rows, tables and a figure."""
 
-import json
 import os
 import platform
 import time
@@ -11,15 +10,15 @@ from pathlib import Path
 
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
 from mtgbn.cli.cluster import connected
-from mtgbn.cli.output import check_is_folder, check_is_writable, duration, say_to
+from mtgbn.cli.output import bar, check_is_folder, check_is_writable, duration, say_to
 from mtgbn.errors import InputError
 from mtgbn.experiments import EXPERIMENTS, Cell, Store, cells_of, run_cells, summarise
 from mtgbn.experiments.figures import draw_figure, figure_as_bytes
 from mtgbn.experiments.tables import as_csv, as_markdown, headline, times_as_csv
-from mtgbn.files import locked, writing
+from mtgbn.files import locked, write_json, write_text, writing
 
 __all__ = ["run_reproduce"]
 
@@ -90,10 +89,10 @@ def run_reproduce(
             raise KeyboardInterrupt
         summaries = summarise(experiment, rows)
         seconds = store.seconds()
-        _write_text(folder / "rows.csv", store.as_csv())
-        _write_text(folder / "table.csv", as_csv(experiment, summaries))
-        _write_text(folder / "table.md", as_markdown(experiment, summaries))
-        _write_text(folder / "times.csv", times_as_csv(experiment, seconds))
+        write_text(folder / "rows.csv", store.as_csv())
+        write_text(folder / "table.csv", as_csv(experiment, summaries))
+        write_text(folder / "table.md", as_markdown(experiment, summaries))
+        write_text(folder / "times.csv", times_as_csv(experiment, seconds))
         about = {
             "commands": store.note(_command(name, quick, repetitions, methods, only, seed)),
             "cells": len(rows),
@@ -105,7 +104,7 @@ def run_reproduce(
             },
             "processor": platform.machine(),
         }
-        _write_text(folder / "run.json", json.dumps(about, indent=2) + "\n")
+        write_json(folder / "run.json", about)
         drawn = _draw(folder, experiment, summaries)
     say(headline(experiment, summaries))
     elapsed = time.monotonic() - start
@@ -178,23 +177,16 @@ def _draw(folder: Path, experiment, summaries) -> str:
     return ", figure.svg and figure.png"
 
 
-def _write_text(path: Path, text: str) -> None:
-    with writing(path) as file:
-        file.write(text.encode())
-
-
 class _Watch:
     """The bar that a person sees, with the time left by what such cells took so far."""
 
     def __init__(self, console: Console, store: Store, plan, missing, jobs: int, client) -> None:
-        self._progress = Progress(
+        self._progress = bar(
+            console,
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("{task.fields[left]}"),
-            console=console,
-            transient=True,
-            disable=console.quiet or not console.is_terminal,
         )
         self._workers = jobs if client is None else max(sum(client.nthreads().values()), 1)
         self._left = {cell.key: cell for cell in missing}

@@ -1,14 +1,16 @@
 """The graphs of two groups, from their data."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from mtgbn.compare.groups import align
 from mtgbn.errors import ConvergenceWarning, InputError
+from mtgbn.learn import MTGBN
 from mtgbn.learn.estimator import Estimator
 from mtgbn.tasks import Tasks
 
@@ -59,6 +61,8 @@ def fit_groups(
     fitting: Fitting = "separate",
     random_state=None,
     quiet: bool = False,
+    checkpoints: Path | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
 ) -> GroupGraphs:
     """Learn the graphs of two groups of subjects.
 
@@ -76,20 +80,39 @@ def fit_groups(
         Instead of the learner's.
     quiet : bool
         No warnings of fits that did not converge.
+    checkpoints : path, optional
+        A folder for what `MTGBN.fit` needs to go on after an interruption; it is left there.
+    progress : callable, optional
+        Called with the group (a, b or all) and what is done, how much of it is done, and how much
+        there is.
     """
     is_a = check_groups(tasks, is_a)
     if fitting not in ("separate", "together"):
         raise InputError(f"fitting must be 'separate' or 'together'; got {fitting!r}")
-    parts = [is_a, ~is_a] if fitting == "separate" else [np.ones(len(tasks), dtype=bool)]
+    parts = {"a": is_a, "b": ~is_a}
+    if fitting == "together":
+        parts = {"all": np.ones(len(tasks), dtype=bool)}
     learners = []
-    for part in parts:
+    for name, part in parts.items():
         each = type(learner)(**learner.get_params())
         if random_state is not None:
             each.set_params(random_state=random_state)
         with quietly() if quiet else nullcontext():
-            learners.append(each.fit(tasks[part]))
+            learners.append(each.fit(tasks[part], **_extras(each, name, checkpoints, progress)))
     if fitting == "separate":
         graphs = [each.graphs_ for each in learners]
     else:
         graphs = [learners[0].graphs_[is_a], learners[0].graphs_[~is_a]]
     return GroupGraphs(*align(*graphs), tuple(learners))
+
+
+def _extras(learner: Estimator, group: str, checkpoints: Path | None, progress) -> dict:
+    """Keyword arguments of `fit` for progress and interruptions."""
+    extras = {}
+    if progress is not None:
+        extras["progress"] = lambda what, done, total: progress(
+            f"group {group}: {what}", done, total
+        )
+    if checkpoints is not None and isinstance(learner, MTGBN):
+        extras["checkpoint"] = checkpoints / f"group-{group}.npz"
+    return extras

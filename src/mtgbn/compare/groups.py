@@ -101,8 +101,8 @@ def compare_graphs(
 
     Notes
     -----
-    The tests take subjects for independent. Graphs that were learned together are not quite; a
-    permutation test with new fits (`permutation_test`) does not need it.
+    The tests take subjects for independent. Graphs that were learned together are not, and p-values can
+    be far too small; a permutation test with new fits (`permutation_test`) does not need it.
     """
     graphs_a, graphs_b = _check_graphs(graphs_a, graphs_b)
     p = graphs_a.shape[1]

@@ -6,15 +6,17 @@ a departure is worth.
 """
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
 
 from mtgbn.compare.fitting import quietly
+from mtgbn.compare.known import Known, identity_of
 from mtgbn.errors import InputError
 from mtgbn.learn import MTGBN, LearnedTask
-from mtgbn.model.arguments import seed_sequence
+from mtgbn.model.arguments import entropy_text, seed_sequence
 from mtgbn.tasks import Tasks
 
 __all__ = ["Departures", "compare_subject"]
@@ -66,12 +68,16 @@ class Departures(NamedTuple):
 
     def alarm_rate(self, level: float = 0.05) -> float:
         """Share of the pairs in which a control's p-value among the other controls is below a level."""
+        return float(self.alarm_rates(level).mean())
+
+    def alarm_rates(self, level: float = 0.05) -> np.ndarray:
+        """As `alarm_rate`, of every control."""
         others = np.abs(self.control_scores)
         pvalues = [
             [(np.delete(others, c, axis=0) >= value).mean() for value in others[c]]
             for c in range(len(others))
         ]
-        return float(np.mean(np.array(pvalues) < level))
+        return np.mean(np.array(pvalues) < level, axis=1)
 
 
 def compare_subject(
@@ -81,6 +87,7 @@ def compare_subject(
     *,
     random_state: int | np.random.SeedSequence | np.random.Generator | None = None,
     n_jobs: int | None = None,
+    store: str | Path | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Departures:
     """Find the connections in which a subject departs from controls.
@@ -97,6 +104,8 @@ def compare_subject(
         Decides everything, whatever n_jobs.
     n_jobs : int, optional
         Processes; the group is fitted once for every control, without it.
+    store : path, optional
+        A file that has all controls done so far; if it exists, only the others are done.
     progress : callable, optional
         Called with the number of fits done and to do.
     """
@@ -106,23 +115,32 @@ def compare_subject(
     if len(subject) == 1 and subject.names[0] in controls.names:
         raise InputError(f"{subject.names[0]!r} is among the controls; leave it out there")
     learner = MTGBN() if learner is None else learner
-    seeds = seed_sequence(random_state).spawn(n + 1)
+    root = seed_sequence(random_state)
+    seeds = root.spawn(n + 1)
     everybody = range(n)
+    extras = {"seed": entropy_text(root)}
+    known = Known(store, "controls", identity_of(controls, learner, extras))
+    # The subject comes last, and is not kept: so the controls' file serves every subject.
     jobs = [
-        (controls[[c for c in everybody if c != left_out]], controls[left_out], learner, seed)
-        for left_out, seed in zip(everybody, seeds, strict=False)
+        (k, controls[[c for c in everybody if c != k]], controls[k], learner, seeds[k])
+        for k in everybody
+        if k not in known.values
     ]
-    jobs.append((controls, subject, learner, seeds[n]))
-    learned = []
-    for done, each in enumerate(
-        Parallel(n_jobs, return_as="generator")(delayed(_learn)(*job) for job in jobs), 1
+    jobs.append((n, controls, subject, learner, seeds[n]))
+    done = n + 1 - len(jobs)
+    for k, each in Parallel(n_jobs, return_as="generator_unordered")(
+        delayed(_learn)(*job) for job in jobs
     ):
-        learned.append(each)
+        if k < n:
+            known.add(k, each.adjacency_probabilities)
+        else:
+            learned = each
+        done += 1
         if progress is not None:
             progress(done, n + 1)
     pairs = np.triu_indices(controls.n_variables, 1)
-    found = np.array([each.adjacency_probabilities[pairs] for each in learned])
-    own, others = found[n], found[:n]
+    own = learned.adjacency_probabilities[pairs]
+    others = np.array([known.values[k][pairs] for k in everybody])
     score = _scores(own, others)
     control_scores = np.array([_scores(others[c], np.delete(others, c, axis=0)) for c in everybody])
     order = np.argsort(-np.abs(score), kind="stable")
@@ -132,7 +150,7 @@ def compare_subject(
     expected = at_least / n
     fdr = np.minimum(expected / np.arange(1, len(sizes) + 1), 1.0)
     return Departures(
-        learned[n],
+        learned,
         pairs[0][order],
         pairs[1][order],
         own[order],
@@ -147,11 +165,11 @@ def compare_subject(
     )
 
 
-def _learn(group: Tasks, subject: Tasks, learner: MTGBN, seed) -> LearnedTask:
+def _learn(k: int, group: Tasks, subject: Tasks, learner: MTGBN, seed) -> tuple[int, LearnedTask]:
     each = MTGBN(**learner.get_params()).set_params(n_jobs=1, random_state=seed)
     with quietly():
         each.fit(group)
-    return each.fit_task(subject, share_edges=False)
+    return k, each.fit_task(subject, share_edges=False)
 
 
 def _scores(own: np.ndarray, others: np.ndarray) -> np.ndarray:

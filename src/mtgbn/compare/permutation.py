@@ -12,15 +12,13 @@ from typing import NamedTuple
 import numpy as np
 from joblib import Parallel, delayed
 
-from mtgbn.compare.fitting import Fitting, check_groups, fit_groups
-from mtgbn.errors import InputError
-from mtgbn.files import writing
-from mtgbn.learn.checkpoint import fingerprint
+from mtgbn.compare.fitting import Fitting, GroupGraphs, check_groups, fit_groups
+from mtgbn.compare.known import Known, identity_of
 from mtgbn.learn.estimator import Estimator
 from mtgbn.model.arguments import check_count, entropy_text, seed_sequence
 from mtgbn.tasks import Tasks
 
-__all__ = ["Permutations", "permutation_test"]
+__all__ = ["Permutations", "fit_seed", "permutation_test"]
 
 
 class Permutations(NamedTuple):
@@ -64,6 +62,7 @@ def permutation_test(
     random_state=None,
     n_jobs: int | None = None,
     store: str | Path | None = None,
+    observed: GroupGraphs | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Permutations:
     """Compare the groups with relabelled ones.
@@ -84,23 +83,27 @@ def permutation_test(
         Processes.
     store : path, optional
         A file that has all relabellings done so far; if it exists, only the others are done.
+    observed : GroupGraphs, optional
+        The groups as they are, if they are fitted already: with ``random_state`` the seed that
+        `fit_seed` gives.
     progress : callable, optional
         Called with the number of relabellings done and to do.
     """
     is_a = check_groups(tasks, is_a)
     check_count("n_permutations", n_permutations, 1)
     seeds = seed_sequence(random_state)
-    fit_seed, *label_seeds = seeds.spawn(n_permutations + 1)
+    _, *label_seeds = seeds.spawn(n_permutations + 1)
     relabelled = [is_a[np.random.default_rng(seed).permutation(len(is_a))] for seed in label_seeds]
-    observed_graphs = fit_groups(tasks, is_a, learner, fitting=fitting, random_state=fit_seed)
-    observed = _differences(observed_graphs.graphs_a, observed_graphs.graphs_b)
+    if observed is None:
+        observed = fit_groups(tasks, is_a, learner, fitting=fitting, random_state=fit_seed(seeds))
+    differences = _differences(observed.graphs_a, observed.graphs_b)
     if fitting == "together":
         # Directions were chosen without the labels, too.
-        graphs = np.empty((len(tasks), *observed.shape[1:]), dtype=bool)
-        graphs[is_a], graphs[~is_a] = observed_graphs[:2]
+        graphs = np.empty((len(tasks), *differences.shape[1:]), dtype=bool)
+        graphs[is_a], graphs[~is_a] = observed[:2]
         found = np.array([_differences(graphs[each], graphs[~each]) for each in relabelled])
     else:
-        known = _Known(store, tasks, learner, is_a, seeds)
+        known = Known(store, "relabellings", _belongs_to(tasks, learner, is_a, seeds))
         todo = [k for k in range(n_permutations) if k not in known.values]
         done = n_permutations - len(todo)
         results = Parallel(n_jobs, return_as="generator_unordered")(
@@ -112,18 +115,28 @@ def permutation_test(
             if progress is not None:
                 progress(done, n_permutations)
         found = np.array([known.values[k] for k in range(n_permutations)])
-    values, corrected = _pvalues(observed, found)
+    values, corrected = _pvalues(differences, found)
     return Permutations(
-        observed[0],
+        differences[0],
         values[0],
         corrected[0],
-        observed[1],
+        differences[1],
         values[1],
         corrected[1],
         float(np.nanmin(corrected[1])),
         n_permutations,
         fitting,
     )
+
+
+def fit_seed(random_state) -> np.random.SeedSequence:
+    """The seed of the fit of the groups as they are, in a test with this random_state."""
+    return seed_sequence(random_state).spawn(1)[0]
+
+
+def _belongs_to(tasks: Tasks, learner: Estimator, is_a: np.ndarray, seeds) -> str:
+    extras = {"is_a": is_a.tolist(), "seed": entropy_text(seeds)}
+    return identity_of(tasks, learner, extras)
 
 
 def _differences(graphs_a: np.ndarray, graphs_b: np.ndarray) -> np.ndarray:
@@ -151,46 +164,3 @@ def _pvalues(observed: np.ndarray, found: np.ndarray) -> tuple[np.ndarray, np.nd
     for each in (*values, *corrected):
         np.fill_diagonal(each, np.nan)
     return values, corrected
-
-
-class _Known:
-    """Relabellings that are done, in a file if there is one."""
-
-    def __init__(self, store, tasks: Tasks, learner: Estimator, is_a, seeds) -> None:
-        self.path = None if store is None else Path(store)
-        settings = {name: repr(value) for name, value in learner.get_params().items()}
-        settings = {k: v for k, v in settings.items() if k not in ("n_jobs", "random_state")}
-        settings |= {"learner": type(learner).__name__, "is_a": is_a.tolist()}
-        settings["seed"] = entropy_text(seeds)
-        self._belongs_to = str(sorted(fingerprint(tasks, settings).items()))
-        self.values: dict[int, np.ndarray] = {}
-        if self.path is not None and self.path.exists():
-            self._read()
-
-    def _read(self) -> None:
-        try:
-            with np.load(self.path, allow_pickle=False) as file:
-                belongs_to = str(file["belongs_to"])
-                self.values = dict(zip(file["numbers"].tolist(), file["values"], strict=True))
-        except (OSError, ValueError, KeyError, EOFError) as error:
-            raise InputError(
-                f"{str(self.path)!r} is not a file of relabellings ({error}); delete it to begin anew"
-            ) from error
-        if belongs_to != self._belongs_to:
-            raise InputError(
-                f"{str(self.path)!r} has relabellings of other data, settings or seed; give another "
-                "file, or delete it"
-            )
-
-    def add(self, k: int, difference: np.ndarray) -> None:
-        self.values[k] = difference
-        if self.path is None:
-            return
-        numbers = sorted(self.values)
-        with writing(self.path) as file:
-            np.savez_compressed(
-                file,
-                belongs_to=self._belongs_to,
-                numbers=np.array(numbers),
-                values=np.array([self.values[number] for number in numbers]),
-            )

@@ -99,7 +99,7 @@ def risk_difference(count_a, n_a, count_b, n_b, level: float = 0.95) -> RiskDiff
     difference = a / n_a - b / n_b
     low = difference - np.hypot(a / n_a - low_a, high_b - b / n_b)
     high = difference + np.hypot(high_a - a / n_a, b / n_b - low_b)
-    return RiskDifference(difference, low, high)
+    return RiskDifference(difference, np.maximum(low, -1.0), np.minimum(high, 1.0))
 
 
 def _check_counts(count_a, n_a, count_b, n_b, alternative) -> tuple[np.ndarray, ...]:

@@ -20,19 +20,19 @@ from joblib import Parallel, delayed
 
 import mtgbn
 from mtgbn.errors import InputError
-from mtgbn.files import locked, writing
+from mtgbn.files import locked, read_json, write_json, writing
 from mtgbn.fmri.cleaning import clean, degrees_of_freedom
 from mtgbn.fmri.confounds import Confounds, check_strategy, confounds_file, load_run_confounds
 from mtgbn.fmri.images import Unit, repetition_time, units_of
 from mtgbn.fmri.regions import Atlas, Regions, load_regions, require, some
 from mtgbn.fmri.signals import region_signals
 
-__all__ = ["Excluded", "Extraction", "extract_series"]
+__all__ = ["SAME_TR", "Excluded", "Extraction", "extract_series"]
 
 _CONVENTION = "A[i, j] = 1 means i -> j; DCM's A matrix is the transpose"
 _JOINED = "each run was cleaned and standardised by itself, then they were joined in this order"
 _PACKAGES = ("nilearn", "nibabel", "numpy", "scipy")
-_SAME_TR = 1e-3  # relative
+SAME_TR = 1e-3  # relative
 
 
 class Excluded(NamedTuple):
@@ -171,7 +171,7 @@ def extract_series(
     with locked(folder):
         for path in folder.glob(".*.part"):  # of a run that was killed while it wrote
             path.unlink(missing_ok=True)
-        _write_json(folder / "dataset_description.json", _description())
+        write_json(folder / "dataset_description.json", _description())
         plans, excluded = _plan(units, settings, tr, folder)
         missing = [plan for plan in plans if not _is_done(plan)]
         if done is not None:
@@ -311,7 +311,7 @@ def _earlier(folder: Path, units: list[Unit], settings: _Settings) -> list[float
     for path in folder.glob(f"sub-*_seg-{_segmentation(settings)}_stat-mean_timeseries.json"):
         if path.name in planned:
             continue
-        record = _read_json(path)
+        record = read_json(path)
         if not _says(record, _describe(settings)):
             raise InputError(
                 f"{str(folder)!r} holds {path.stem!r}, made with other settings; give another folder"
@@ -321,7 +321,7 @@ def _earlier(folder: Path, units: list[Unit], settings: _Settings) -> list[float
 
 
 def _alike(one: float, other: float) -> bool:
-    return abs(one - other) <= _SAME_TR * max(one, other)
+    return abs(one - other) <= SAME_TR * max(one, other)
 
 
 def _table_path(folder: Path, unit: Unit, settings: _Settings) -> Path:
@@ -395,7 +395,7 @@ def _identity(unit: Unit, settings: _Settings, tr: float) -> dict:
 
 
 def _is_done(plan: _Plan) -> bool:
-    record = _read_json(plan.table.with_suffix(".json"))
+    record = read_json(plan.table.with_suffix(".json"))
     if not plan.table.is_file() or not _says(record, plan.identity):
         return False
     return record.get("SHA256") == hashlib.sha256(plan.table.read_bytes()).hexdigest()
@@ -447,7 +447,7 @@ def _extract_unit(plan: _Plan, settings: _Settings) -> _Outcome:
     # The record comes last: a table without its record is not taken as done.
     with writing(plan.table) as file:
         file.write(content)
-    _write_json(plan.table.with_suffix(".json"), record)
+    write_json(plan.table.with_suffix(".json"), record)
     return _Outcome(name, None, texts)
 
 
@@ -540,17 +540,3 @@ def _write_excluded(path: Path, excluded: list[Excluded], planned: set[str]) -> 
     rows += [f"{each.name}\t{' '.join(each.reason.split())}" for each in (*earlier, *excluded)]
     with writing(path) as file:
         file.write(("\n".join(rows) + "\n").encode())
-
-
-def _write_json(path: Path, content: dict) -> None:
-    with writing(path) as file:
-        file.write((json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
-
-
-def _read_json(path: Path) -> dict:
-    """What a file of ours holds; nothing if it is not there or damaged."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return content if isinstance(content, dict) else {}

@@ -1,7 +1,5 @@
 """Where to listen: the paper's regions (data/NOTICE.md), another table of points, or an atlas image."""
 
-import csv
-import io
 import os
 from collections.abc import Sequence
 from importlib.resources import files
@@ -11,12 +9,12 @@ from typing import NamedTuple
 import numpy as np
 
 from mtgbn.errors import InputError
+from mtgbn.files import check_columns, read_records, records_of
 
 __all__ = ["TEMPLATES", "Atlas", "Regions", "load_atlas", "load_regions"]
 
 TEMPLATES = ("aDMN", "dDMN", "vDMN")
 
-_DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _COORDINATES = ("x", "y", "z")
 # The bounding box of the MNI152 templates, and a centimetre.
 _LOWEST, _HIGHEST = np.array([-100, -136, -82]), np.array([100, 101, 119])
@@ -62,7 +60,7 @@ def load_regions(source: str | os.PathLike[str]) -> Regions:
     """
     if isinstance(source, str) and source in (*TEMPLATES, "all"):
         text = (files("mtgbn.fmri") / "data" / "regions.tsv").read_text(encoding="utf-8")
-        regions = _regions(_records("regions.tsv", text, "\t"), "regions.tsv", "")
+        regions = _regions(records_of(text, "\t", "regions.tsv", "region"), "regions.tsv", "")
         if source == "all":
             return regions
         chosen = [place for place, name in enumerate(regions.templates) if name == source]
@@ -78,7 +76,7 @@ def load_regions(source: str | os.PathLike[str]) -> Regions:
             f"there are no regions {str(source)!r}; give aDMN, dDMN, vDMN, all, or a .tsv or .csv file "
             "with the columns name, x, y, z"
         )
-    return _regions(_read_records(path), str(path), path.stem)
+    return _regions(read_records(path, "region"), str(path), path.stem)
 
 
 def load_atlas(
@@ -134,7 +132,7 @@ def load_atlas(
 
 
 def _regions(records: list[dict[str, str]], where: str, template: str) -> Regions:
-    _check_columns(records, ("name", *_COORDINATES), where)
+    check_columns(records, ("name", *_COORDINATES), where)
     names = _unique([record["name"] for record in records], where)
     coordinates = np.empty((len(records), 3))
     for row, record in enumerate(records):
@@ -175,9 +173,9 @@ def _regions(records: list[dict[str, str]], where: str, template: str) -> Region
 
 
 def _read_labels(path: Path) -> dict[int, str]:
-    records = _read_records(path)
+    records = read_records(path, "region")
     key = "value" if "value" in records[0] and "index" not in records[0] else "index"
-    _check_columns(records, (key, "name"), str(path))
+    check_columns(records, (key, "name"), str(path))
     names = _unique([record["name"] for record in records], str(path))
     labels: dict[int, str] = {}
     for record, name in zip(records, names, strict=True):
@@ -193,44 +191,6 @@ def _read_labels(path: Path) -> dict[int, str]:
         if value != 0:  # the background, which some tables list
             labels[value] = name
     return labels
-
-
-def _read_records(path: Path) -> list[dict[str, str]]:
-    delimiter = _DELIMITERS.get(path.suffix.lower())
-    if delimiter is None:
-        raise InputError(
-            f"{str(path)!r} is neither .tsv nor .csv; give a table with one row per region"
-        )
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except FileNotFoundError:
-        raise InputError(f"there is no file {str(path)!r}") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{str(path)!r} is not UTF-8 text; save it as UTF-8") from error
-    return _records(str(path), text, delimiter)
-
-
-def _records(where: str, text: str, delimiter: str) -> list[dict[str, str]]:
-    """The rows as dicts; names of columns in lower case."""
-    rows = [row for row in csv.reader(io.StringIO(text), delimiter=delimiter) if any(row)]
-    if len(rows) < 2:
-        raise InputError(f"{where!r} has no regions; give a header and one row per region")
-    header = [cell.strip().lower() for cell in rows[0]]
-    for number, row in enumerate(rows[1:], start=1):
-        if len(row) != len(header):
-            raise InputError(
-                f"row {number} of {where!r} has {len(row)} cells, the header {len(header)}; repair it"
-            )
-    return [dict(zip(header, (cell.strip() for cell in row), strict=True)) for row in rows[1:]]
-
-
-def _check_columns(records: list[dict[str, str]], wanted: Sequence[str], where: str) -> None:
-    missing = [column for column in wanted if column not in records[0]]
-    if missing:
-        raise InputError(
-            f"{where!r} lacks the column{'s' * (len(missing) > 1)} {', '.join(missing)}; it has "
-            f"{', '.join(records[0])}"
-        )
 
 
 def _unique(names: Sequence[str], where: str) -> tuple[str, ...]:

@@ -1,10 +1,8 @@
 """What was learned as tables of text: every edge, and every pair that may be one."""
 
-import csv
-import io
-
 import numpy as np
 
+from mtgbn.files import table_text
 from mtgbn.graphs import restricted_cpdag
 from mtgbn.learn import AVG, MTGBN, SIG
 
@@ -58,7 +56,7 @@ def edge_table(estimator: MTGBN | SIG | AVG) -> str:
                 *(repr(float(array[t, i, j])) for array in added),
             ]
         )
-    return _text(lines)
+    return table_text(lines)
 
 
 def probability_table(estimator: MTGBN) -> str:
@@ -80,15 +78,8 @@ def probability_table(estimator: MTGBN) -> str:
     for t, i, j in np.argwhere(np.triu(either > _SMALLEST_PROBABILITY, 1)).tolist():
         numbers = (repr(float(array[t, i, j])) for array in arrays.values())
         lines.append([*_names(estimator, t, i, j), *numbers])
-    return _text(lines)
+    return table_text(lines)
 
 
 def _names(estimator, t: int, i: int, j: int) -> list[str]:
     return [estimator.task_names_[t], estimator.variables_[i], estimator.variables_[j]]
-
-
-def _text(lines: list[list[str]]) -> str:
-    """TSV; a name with a quote, a tab or a line break is quoted as in CSV."""
-    text = io.StringIO()
-    csv.writer(text, delimiter="\t", lineterminator="\n").writerows(lines)
-    return text.getvalue()

@@ -1,0 +1,145 @@
+"""Who is in which group: BIDS' participants.tsv, and the subjects' series matched to it."""
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from mtgbn.errors import InputError
+from mtgbn.files import read_records
+from mtgbn.tasks.names import listed
+
+__all__ = ["Participants", "choose_groups", "participant_of", "read_participants"]
+
+_ID_COLUMNS = ("participant_id", "subject_id", "participant", "subject", "sub", "id")
+_GROUP_COLUMNS = (
+    *("group", "diagnosis", "dx", "dx_group", "diagnostic_group", "participant_group"),
+    *("patient_group", "cohort", "condition"),
+)
+_NO_LABEL = {"", "n/a", "na", "nan", "none"}
+# What controls are called; they are group b unless the user says otherwise.
+_CONTROLS = {
+    *("control", "controls", "ctrl", "con", "hc", "healthy", "healthy control", "healthy_control"),
+    *("healthy controls", "nc", "normal", "typical", "td", "tdc", "tc", "cn"),
+}
+
+
+class Participants(NamedTuple):
+    """A table of participants, as far as groups are concerned."""
+
+    source: str
+    column: str
+    """Of the groups."""
+    labels: dict[str, str | None]
+    """By participant, without ``sub-``; None: the table has no label."""
+
+
+def read_participants(path: str | os.PathLike[str], column: str | None = None) -> Participants:
+    """Read a table (.tsv or .csv) with one row per participant.
+
+    Parameters
+    ----------
+    path : path
+        With the column participant_id, whose ``sub-`` may be left out.
+    column : str, optional
+        Of the groups. Left out: the one that is called group, diagnosis, dx or the like.
+    """
+    file = Path(path)
+    records = read_records(file, "participant")
+    columns = list(records[0])
+    ids = next((name for name in _ID_COLUMNS if name in columns), None)
+    if ids is None:
+        raise InputError(
+            f"{str(file)!r} has no column participant_id; it has {', '.join(columns)}. Name the column "
+            "of the subjects so"
+        )
+    column = _group_column(str(file), [name for name in columns if name != ids], column)
+    labels: dict[str, str | None] = {}
+    for row, record in enumerate(records, start=1):
+        name = record[ids].removeprefix("sub-")
+        if not name:
+            raise InputError(f"row {row} of {str(file)!r} has no {ids}; fill it in")
+        if name in labels:
+            raise InputError(
+                f"{str(file)!r} has participant {record[ids]!r} twice; leave one row per participant"
+            )
+        label = record[column]
+        labels[name] = None if label.lower() in _NO_LABEL else label
+    return Participants(str(file), column, labels)
+
+
+def _group_column(where: str, columns: Sequence[str], wanted: str | None) -> str:
+    if wanted is not None:
+        if wanted.strip().lower() not in columns:
+            raise InputError(f"{where!r} has no column {wanted!r}; it has {', '.join(columns)}")
+        return wanted.strip().lower()
+    found = [name for name in _GROUP_COLUMNS if name in columns]
+    if len(found) != 1:
+        problem = (
+            f"several columns that may be the group: {', '.join(found)}"
+            if found
+            else f"no column group or diagnosis; it has {', '.join(columns) or 'no other column'}"
+        )
+        raise InputError(f"{where!r} has {problem}. Say which it is (column=..., --column)")
+    return found[0]
+
+
+def choose_groups(
+    participants: Participants, groups: Sequence[str] | None = None
+) -> tuple[str, str]:
+    """Labels of the groups a and b.
+
+    Parameters
+    ----------
+    participants : Participants
+    groups : (str, str), optional
+        In this order. Left out: there must be two labels; b is the one by which controls are known
+        (control, HC, healthy, ...), or else the later one in alphabetical order.
+    """
+    counts = Counter(label for label in participants.labels.values() if label is not None)
+    column, where = participants.column, participants.source
+    shown = ", ".join(f"{label!r} ({count})" for label, count in sorted(counts.items())[:10])
+    if groups is not None:
+        first, second = groups
+        for label in (first, second):
+            if label not in counts:
+                raise InputError(
+                    f"group {label!r} is empty: column {column!r} of {where!r} has no such label, but "
+                    f"{shown or 'none at all'}"
+                )
+        if first == second:
+            raise InputError(f"both groups are {first!r}; give two labels")
+        return first, second
+    if len(counts) > 2:
+        raise InputError(
+            f"column {column!r} of {where!r} has {len(counts)} labels: {shown}; choose two "
+            "(groups=..., --groups A B)"
+        )
+    if len(counts) < 2:
+        raise InputError(
+            f"column {column!r} of {where!r} has {shown or 'no label at all'}; two groups are needed, "
+            "and the other one is empty"
+        )
+    first, second = sorted(counts, key=lambda label: (label.lower() in _CONTROLS, label))
+    return first, second
+
+
+def participant_of(task: str, known: Iterable[str]) -> str | None:
+    """The participant whose series a task is; None if there is none.
+
+    ``sub-01``, ``01`` and ``sub-01_ses-1`` are all participant 01.
+    """
+    for name in (task, task.removeprefix("sub-"), task.removeprefix("sub-").partition("_")[0]):
+        if name in known:
+            return name
+    return None
+
+
+def refuse_no_match(participants: Participants, tasks: Sequence[str]) -> None:
+    """Raise an error that shows both, if no task is anybody's."""
+    if not any(participant_of(task, participants.labels) for task in tasks):
+        raise InputError(
+            f"none of the participants of {participants.source!r} ({listed(participants.labels, 3)}) "
+            f"has data; the data are of {listed(tasks, 3)}. Name them alike"
+        )

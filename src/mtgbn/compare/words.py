@@ -1,0 +1,96 @@
+"""Comparisons in a few sentences, for a terminal."""
+
+import numpy as np
+
+from mtgbn.compare.study import Study, SubjectStudy, TemplateComparison
+from mtgbn.compare.tables import ALARM_LEVEL, INDEPENDENCE, RELABELLING, permuted
+
+__all__ = ["study_in_words", "subject_in_words"]
+
+# Departures with a larger share of false discoveries are not worth a sentence.
+_LARGEST_FDR = 0.2
+
+
+def study_in_words(study: Study, most: int = 5) -> list[str]:
+    """Which group is which, the connections that differ most, and what the p-values are worth."""
+    n_a, n_b = len(study.names_a), len(study.names_b)
+    lines = [
+        f"Group a is {study.label_a!r} ({n_a} subjects), group b is {study.label_b!r} ({n_b}). "
+        "p_greater: more in a."
+    ]
+    for template in study.templates:
+        edges = [graphs.sum(axis=(1, 2)).mean() for graphs in template.found[:2]]
+        lines.append(
+            f"{template.name}: {len(template.variables)} variables; {edges[0]:.1f} edges per subject in "
+            f"{study.label_a}, {edges[1]:.1f} in {study.label_b}."
+        )
+    ranked = sorted(
+        (float(template.directed.p_two_sided[k]), place, k)
+        for place, template in enumerate(study.templates)
+        for k in range(min(most, len(template.directed.source)))
+        if template.directed.difference[k] != 0
+    )
+    lines.append(
+        "Connections that differ most (i -> j; all in connections.tsv):"
+        if ranked
+        else "All connections are as frequent in one group as in the other."
+    )
+    for _, place, k in ranked[:most]:
+        lines.append("  " + _connection(study, study.templates[place], k))
+    for template in study.templates:
+        if template.permutations is not None:
+            lines.append(
+                f"{template.name}: that the groups differ in any connection has p = "
+                f"{template.permutations.pvalue:.3g} ({study.n_permutations} relabellings)."
+            )
+    if study.n_permutations:
+        lines.append(f"Relabelling: {RELABELLING[study.fitting]}.")
+    else:
+        lines.append(f"Beware: {INDEPENDENCE} (--permutations).")
+    return lines
+
+
+def _connection(study: Study, template: TemplateComparison, k: int) -> str:
+    found = template.directed
+    i, j = int(found.source[k]), int(found.target[k])
+    text = (
+        f"{template.variables[i]} -> {template.variables[j]} ({template.name}): {found.count_a[k]} of "
+        f"{found.n_a} {study.label_a}, {found.count_b[k]} of {found.n_b} {study.label_b}; "
+        f"p = {found.p_two_sided[k]:.3g}, q = {found.q[k]:.2g}"
+    )
+    if template.permutations is not None:
+        p, corrected = permuted(template, "directed")
+        text += f"; by relabelling p = {p[i, j]:.3g}, corrected {corrected[i, j]:.2g}"
+    return text
+
+
+def subject_in_words(study: SubjectStudy, most: int = 5) -> list[str]:
+    """What departs, with its false discoveries, and how often controls raise an alarm."""
+    lines = []
+    n = len(study.controls)
+    for name, (variables, found) in study.templates.items():
+        number = int(np.sum(found.fdr <= _LARGEST_FDR))
+        if number == 0:
+            lines.append(
+                f"{name}: no connection of {study.subject} departs from the {n} controls with a false "
+                f"discovery rate of at most {_LARGEST_FDR:g}; the nearest:"
+            )
+        else:
+            lines.append(
+                f"{name}: {number} connection{'s' * (number > 1)} of {study.subject} depart"
+                f"{'s' * (number == 1)} from the {n} controls (false discovery rate at most "
+                f"{_LARGEST_FDR:g}):"
+            )
+        for k in range(min(most, max(number, 1))):
+            pair = f"{variables[found.source[k]]} - {variables[found.target[k]]}"
+            lines.append(
+                f"  {pair}: probability {found.probability[k]:.2f} in {study.subject}, in "
+                f"{found.control_count[k]} of {n} controls (mean {found.control_probability[k]:.2f}); "
+                f"p = {found.pvalue[k]:.3g}, false discovery rate {found.fdr[k]:.2g}"
+            )
+        rates = found.alarm_rates(ALARM_LEVEL)
+        lines.append(
+            f"  Controls against each other: {rates.mean():.3f} of the pairs have p below "
+            f"{ALARM_LEVEL:g} ({rates.min():.3f} to {rates.max():.3f} of a control's)."
+        )
+    return lines
