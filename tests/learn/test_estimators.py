@@ -16,7 +16,13 @@ from mtgbn.graphs import cpdag, is_dag, skeleton
 from mtgbn.learn import AVG, MTGBN, SIG, EdgePrior, Iteration, State
 from mtgbn.learn.canonical import _sums, canonical_order
 from mtgbn.learn.explore import Exploration
-from mtgbn.model.edge_prior import edge_counts, edge_prior_of, shared_edge_prior
+from mtgbn.model.edge_prior import (
+    edge_counts,
+    edge_prior_of,
+    shared_edge_prior,
+    unshared_edge_prior,
+)
+from mtgbn.model.unstructured import estimate_delta
 from mtgbn.search import (
     Knowledge,
     SearchSettings,
@@ -123,12 +129,18 @@ def test_learned_attributes(cls):
         np.testing.assert_array_equal(cpdag(graph), equivalent)
     assert isinstance(estimator.edge_prior_, EdgePrior)
     if cls is MTGBN:
-        # Estimated from the graphs that the tasks have by themselves.
-        alone = make(SIG, edge_prior="shared").fit(tasks)
-        expected = shared_edge_prior(edge_counts(alone.graphs_), 4)
+        # Estimated from the graphs that the tasks have by themselves and as one.
+        alone, together = (make(each, edge_prior="shared").fit(tasks) for each in (SIG, AVG))
+        delta = estimate_delta(tasks.scatters, tasks.ns)
+        expected = shared_edge_prior(
+            edge_counts(alone.graphs_),
+            4,
+            share=delta / (delta + np.median(tasks.ns)),
+            pooled_density=unshared_edge_prior(edge_counts(together.graphs_[:1]), 1).density,
+        )
     else:
         expected = edge_prior_of(None, estimator.variables_).prior
-    assert estimator.edge_prior_ == expected
+    assert estimator.edge_prior_ == pytest.approx(expected)
     np.testing.assert_array_equal(estimator.coefficients_ != 0, estimator.graphs_)
     assert estimator.residual_variances_.shape == (4, 3)
     # Residual variances of a graph's own regressions, by the covariances.

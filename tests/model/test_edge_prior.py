@@ -280,9 +280,28 @@ def test_learning_together_is_more_cautious_than_the_estimate(m, s):
     estimate, prior = estimate_edge_prior(counts, m), shared_edge_prior(counts, m)
     assert prior.similarity == max(estimate.similarity, min(4.0, 0.4 * m))
     assert prior.density < estimate.density
-    # What the estimate says of an edge that nobody else has, if s is no lower than it may be.
-    expected = expit(estimate._replace(similarity=prior.similarity).log_odds(0, m - 1))
+    # What the estimate says of an edge that nobody else has, if s is no lower than 4.
+    similarity = max(estimate.similarity, 4.0)
+    expected = expit(estimate._replace(similarity=similarity).log_odds(0, m - 1))
     assert prior.density == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("m", [2, 10, 40])
+def test_the_more_alike_coefficients_are_the_less_caution(m):
+    counts = simulated_counts(np.random.default_rng(m), 30, m, 0.2, 1.0)
+    shares = (0.0, 0.5, 0.9, 0.99, 0.9999)
+    priors = [shared_edge_prior(counts, m, share=w, pooled_density=0.3) for w in shares]
+    cautious = shared_edge_prior(counts, m)
+    assert priors[0] == cautious
+    similarities = [prior.similarity for prior in priors]
+    assert similarities == sorted(similarities, reverse=True)
+    # The odds against lacking an edge that all others have grow without bound.
+    assert priors[-1].log_odds(m - 1, m - 1) > cautious.log_odds(m - 1, m - 1) + 3
+    # The density goes from that of single tasks to that of all as one, with the same division.
+    ratio = cautious.density / estimate_edge_prior(counts, m).density
+    assert priors[-1].density == pytest.approx(0.3 * ratio, rel=1e-3)
+    without = shared_edge_prior(counts, m, share=0.9)
+    assert without.density == cautious.density
 
 
 def test_tasks_that_share_nothing_have_the_density_of_all_graphs():

@@ -3,6 +3,7 @@
 import naive
 import numpy as np
 import pytest
+from scipy.stats import invwishart
 
 from mtgbn.errors import GraphError, InputError
 from mtgbn.model import (
@@ -13,6 +14,7 @@ from mtgbn.model import (
     log_structure_prior,
     unstructured_sigma_h,
 )
+from mtgbn.model.unstructured import TYPICAL_DELTA, estimate_delta
 
 CASES = [
     (1, 1, 0.5),
@@ -135,6 +137,40 @@ def test_unstructured_sigma_h_maximises_the_likelihood_of_complete_graphs():
     for _ in range(20):
         near = factor @ (np.eye(4) + 0.05 * rng.standard_normal((4, 4)))
         assert log_posterior(near @ near.T, complete, scatters, ns, nu0 + 4)[0] < value
+
+
+def test_delta_of_complete_graphs_is_the_most_probable():
+    """Against a grid, with the log likelihood of complete DAGs by the slow twin."""
+    rng = np.random.default_rng(8)
+    p, m, n, delta = 3, 40, 30, 25.0
+    scatters = []
+    for _ in range(m):
+        covariance = invwishart.rvs(delta + p - 1, delta * np.eye(p), random_state=rng)
+        rows = rng.multivariate_normal(np.zeros(p), covariance, n)
+        scatters.append(rows.T @ rows)
+    scatters, ns = np.array(scatters), np.full(m, float(n))
+    complete = np.broadcast_to(np.triu(np.ones((p, p)), 1), (m, p, p))
+
+    def log_density(delta):
+        sigma_h = unstructured_sigma_h(scatters, ns, delta + p - 1, 1e-9, 10_000)
+        value = naive.log_posterior(sigma_h, complete, scatters, ns, delta + p - 1, "uniform")
+        return value + np.log(delta) - 2 * np.log(delta + TYPICAL_DELTA)
+
+    grid = np.exp(np.linspace(0, np.log(1e5), 60))
+    best = grid[np.argmax([log_density(each) for each in grid])]
+    found = estimate_delta(scatters, ns)
+    assert abs(np.log(found / best)) < 0.4  # two steps of the grid; it asks for 0.2
+    assert delta / 2 < found < 2 * delta
+
+
+def test_delta_of_identical_tasks_is_large_and_of_unrelated_ones_small():
+    rng = np.random.default_rng(9)
+    rows = rng.standard_normal((200, 4))
+    same = np.array([rows.T @ rows] * 5)
+    assert estimate_delta(same, np.full(5, 200.0)) > 1e4
+    mixed = [rows @ rng.standard_normal((4, 4)) for _ in range(5)]
+    unrelated = np.array([each.T @ each for each in mixed])
+    assert estimate_delta(unrelated, np.full(5, 200.0)) < 10
 
 
 TWO = np.eye(2)

@@ -92,7 +92,8 @@ def match_methods(
             continue
         first = (observed, learner)
         if method == "sig":
-            first = (None, SIG(random_state=random_state, n_jobs=learner.n_jobs))
+            density = {"edge_prior": "density", "n_jobs": learner.n_jobs}
+            first = (None, SIG(random_state=random_state, **density))
         graphs = _learned_at(
             tasks, is_a, *first, sizes, method=method, fitting=fitting, random_state=random_state
         )
