@@ -191,7 +191,7 @@ def test_what_is_said_of_the_edge_prior(kind):
     assert found("density").similarity == np.inf
     shared, sampled = found("shared"), found("sampled")
     assert found(None) == shared
-    assert found("density").density > shared.density
+    assert 0 < shared.similarity < np.inf  # its density is also that of all tasks as one
     assert 0 < sampled.density < 1
     assert sampled != shared
     assert np.isfinite(sampled.similarity)

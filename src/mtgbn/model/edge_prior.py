@@ -151,7 +151,7 @@ def shared_edge_prior(
         r = r ** (1 - share) * pooled_density**share
     r /= 1 + (n_tasks - 1) / max(s, _SIMILARITY)
     s = max(s, min(_SIMILARITY, _LEAST_SIMILARITY_PER_TASK * n_tasks))
-    return EdgePrior(r, s * np.sqrt(1 - share))
+    return EdgePrior(float(r), float(s * np.sqrt(1 - share)))
 
 
 def unshared_edge_prior(
