@@ -19,7 +19,14 @@ from mtgbn.learn import MTGBN, LearnedTask
 from mtgbn.model.arguments import seed_sequence
 from mtgbn.tasks import Tasks
 
-__all__ = ["Departures", "compare_subject"]
+__all__ = [
+    "Departures",
+    "Outcome",
+    "compare_subject",
+    "compare_with_group",
+    "departures_of",
+    "score_departures",
+]
 
 _FEWEST_CONTROLS = 4
 
