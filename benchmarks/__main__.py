@@ -5,6 +5,7 @@ import platform
 
 from benchmarks import (
     adaptive,
+    autocorrelated,
     calibration,
     cost,
     gradient,
@@ -12,8 +13,11 @@ from benchmarks import (
     joint_peers,
     learners,
     missing,
+    one_patient,
     peers,
     samplers,
+    scale,
+    two_groups,
 )
 
 
@@ -44,6 +48,10 @@ def main() -> None:
         ("Missing values", missing),
         ("Cost of a fit, and how chains mix", cost),
         ("Calibration of the joint sampler", calibration),
+        ("Two groups of subjects", two_groups),
+        ("One patient against controls", one_patient),
+        ("False edges of autocorrelated series", autocorrelated),
+        ("Studies of usual size", scale),
     ):
         print(f"## {title}\n\n{module.main()}\n", flush=True)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks import adaptive, calibration, missing
+from benchmarks import adaptive, autocorrelated, calibration, missing, one_patient, two_groups
 
 
 @pytest.mark.parametrize(
@@ -51,3 +51,45 @@ def test_probabilities_are_shares():
     assert abs(present.sum() - probability.sum()) < 3 * error
     assert present[probability > 0.9].mean() > 0.8
     assert present[probability < 0.1].mean() < 0.1
+
+
+@pytest.mark.parametrize("n_edges", [0, 14])
+def test_false_edges_of_series_are_those_of_independent_rows(n_edges):
+    """rho = .8; 230 rows are worth about 50."""
+    found = autocorrelated.measure(0.8, n_edges, 0, quick=True)
+    for method in ("SIG", "MTGBN"):
+        false = {way: found[way][method][0] for way in ("none", "bartlett", "independent")}
+        assert false["none"] > 0.1
+        assert abs(false["bartlett"] - false["independent"]) < 0.03
+        assert false["bartlett"] < 0.05
+
+
+def test_altered_connections_of_a_group_have_smaller_pvalues_than_by_other_methods():
+    found = two_groups.measure(0, two_groups.QUICK)
+    own = found.pop("MTGBN")
+    for each in found.values():
+        assert own["log10 p, pair"] < each["log10 p, pair"]
+        assert own["edges"] == each["edges"]
+    assert own["pairs found"] == 1
+
+
+@pytest.mark.slow
+def test_altered_connections_of_one_patient_come_first():
+    """Means of three problems, with quick fits; docs/benchmarks.md has twenty."""
+    learner = two_groups.QUICK
+    results = [one_patient.measure(seed, ("gained",), learner) for seed in range(3)]
+    own, alone = (
+        np.mean([each.auc["gained"][name] for each in results])
+        for name in ("MTGBN", one_patient.SIG_BY_ODDS)
+    )
+    assert own > 0.9
+    assert own > alone - 0.02
+    # 55 pairs of three more controls that depend on each other: up to three times the level.
+    assert np.mean([each.extra.pvalue <= 0.05 for each in results]) < 0.15
+
+
+@pytest.mark.slow
+def test_groups_that_do_not_differ_are_rarely_told_apart():
+    """The smallest of 20 exchangeable values in 8 data sets: three or more once in 180 times."""
+    results = [two_groups.measure_null(seed)["p"] for seed in range(8)]
+    assert np.sum(np.array(results) <= 0.05) <= 2

@@ -5,7 +5,7 @@ import pytest
 
 from mtgbn import MTGBN, Tasks
 from mtgbn.compare import compare_subject
-from mtgbn.compare.one_subject import _scores
+from mtgbn.compare.one_subject import score_departures
 from mtgbn.errors import InputError
 
 LEARNER = MTGBN(n_draws=16, n_restarts=0, max_iter=2)
@@ -36,6 +36,17 @@ def test_what_differs_comes_first_with_its_sign(found):
     assert found.control_count[of[1, 2]] == 0
     assert found.fdr[:2].max() < 0.2
     assert abs(found.probability[of[2, 3]] - found.control_probability[of[2, 3]]) < 0.05
+    assert found.probability[of[1, 2]] > 0.9 > 0.3 > found.control_probability[of[1, 2]]
+
+
+def test_strengths_are_partial_correlations_of_the_data(tasks, found):
+    """Of x2 and x3, which nothing else explains: the correlation itself."""
+    place = list(zip(found.source, found.target, strict=True)).index((2, 3))
+    scatters = tasks.scatters[:, 2:4, 2:4]
+    correlations = scatters[:, 0, 1] / np.sqrt(scatters[:, 0, 0] * scatters[:, 1, 1])
+    assert abs(found.strength[place] - correlations[6]) < 0.03
+    expected = np.tanh(np.arctanh(correlations[:6]).mean())
+    assert abs(found.control_strength[place] - expected) < 0.03
 
 
 def test_numbers_follow_from_the_scores(found):
@@ -52,9 +63,31 @@ def test_numbers_follow_from_the_scores(found):
 
 def test_scores_by_hand():
     others = np.array([[0.0, 0.5], [0.2, 0.5], [0.4, 0.5]])
-    variances = np.array([0.04, 0.0])
-    expected = (np.array([0.9, 0.4]) - [0.2, 0.5]) / np.sqrt((variances + 0.02) / 2 + 1e-6)
-    np.testing.assert_allclose(_scores(np.array([0.9, 0.4]), others), expected)
+    ns = np.array([50.0, 100.0, 100.0])
+    drawn = (np.array([0.04, 0.0]) + 0.02) / 2
+    spread = np.sqrt(drawn - (1 / 50 + 2 / 100) / 3 + 1 / 80)
+    spread[1] = np.sqrt(
+        1 / 80
+    )  # less than the samples' own variance is no variance between subjects
+    expected = np.array([0.7 / spread[0], -0.1 / spread[1]])  # stronger, weaker
+    np.testing.assert_allclose(score_departures(np.array([0.9, 0.4]), others, 80.0, ns), expected)
+
+
+def test_weaker_is_negative_whatever_the_sign():
+    others = np.array([[-0.5, 0.5], [-0.7, 0.3], [-0.6, 0.4]])
+    ns = np.full(3, 100.0)
+    weaker, stronger = (
+        score_departures(np.array(own), others, 100.0, ns) for own in ([-0.1, 0.1], [-0.9, 0.9])
+    )
+    assert (weaker < 0).all()
+    assert (stronger > 0).all()
+
+
+def test_few_samples_excuse_a_departure():
+    rng = np.random.default_rng(0)
+    others, own = 0.1 * rng.normal(size=(10, 6)), 0.4 * np.ones(6)
+    sizes = [np.abs(score_departures(own, others, n, np.full(10, 100.0))) for n in (20.0, 100.0)]
+    assert (sizes[0] < 0.7 * sizes[1]).all()
 
 
 def test_processes_do_not_matter(tasks, found):

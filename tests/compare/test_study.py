@@ -244,7 +244,7 @@ def test_one_subject_departs_where_patients_do(departures, tmp_path):
     found = pd.read_csv(tmp_path / "departures.tsv", sep="\t")
     assert len(found) == 6
     first = found.iloc[0]
-    assert (first.variable_1, first.variable_2, first.departure) == ("v3", "v4", "more")
+    assert (first.variable_1, first.variable_2, first.departure) == ("v3", "v4", "stronger")
     assert (first.control_count, first.n_controls) == (0, 5)
     assert first.probability > 0.9
     alarms = pd.read_csv(tmp_path / "alarms.tsv", sep="\t")
@@ -257,7 +257,7 @@ def test_one_subject_departs_where_patients_do(departures, tmp_path):
     about = json.loads((tmp_path / "comparison.json").read_text())
     assert about["templates"]["t"]["false_alarm_rate"] == pytest.approx(alarms.rate.mean())
     words = "\n".join(subject_in_words(departures))
-    assert "v3 - v4: probability" in words
+    assert "v3 - v4: partial correlation" in words
     assert "0 of 5 controls" in words
 
 

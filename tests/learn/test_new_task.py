@@ -9,8 +9,8 @@ from learn_oracles import all_dags
 from naive import log_marginal_likelihood
 
 from mtgbn import MTGBN, SIG, Tasks
-from mtgbn.errors import InputError, NotFittedError
-from mtgbn.graphs import cpdag, topological_order
+from mtgbn.errors import ConvergenceWarning, InputError, NotFittedError
+from mtgbn.graphs import cpdag, skeleton, topological_order
 from mtgbn.learn.new_task import sample_graphs
 from mtgbn.metrics import compare_adjacencies
 from mtgbn.search import Knowledge
@@ -59,6 +59,20 @@ def test_what_it_returns_fits_together(simulation, cohort):
     assert (found.diagnostics.rhat[pairs] < 1.1).mean() > 0.95
     again = cohort.fit_task(task)
     np.testing.assert_array_equal(found.edge_probabilities, again.edge_probabilities)
+
+
+def test_alone_it_is_told_nothing(simulation, cohort):
+    """The same whoever the others are, with SIG's adjacencies."""
+    task = simulation.tasks[8]
+    others = MTGBN(random_state=0, n_jobs=1, n_draws=16, max_iter=1)
+    with pytest.warns(ConvergenceWarning):
+        others.fit(simulation.tasks[[0, 1, 2]])
+    found = [each.fit_task(task, alone=True, random_state=3) for each in (cohort, others)]
+    np.testing.assert_array_equal(*(each.edge_probabilities for each in found))
+    sig = SIG(edge_prior="density", random_state=0).fit(task)
+    np.testing.assert_array_equal(skeleton(found[0].graph), skeleton(sig.graphs_[0]))
+    told = cohort.fit_task(task, random_state=3)
+    assert np.abs(told.edge_probabilities - found[0].edge_probabilities).max() > 0.1
 
 
 def test_probabilities_are_those_of_all_dags():

@@ -1,8 +1,9 @@
 """One subject against a group: the connections in which it departs, and how often a control would.
 
-The group is fitted, the subject is learned with what the group taught. Every control is then treated as
-the subject was, with the other controls as its group; how far controls depart from each other says what
-a departure is worth.
+The group is fitted; its networks say what every connection is conditional on, and how strong each is
+then in the subject and in the group can be compared (docs/model.md, section 18). Every control is
+treated as the subject was, with the other controls as its group; how far controls depart from each other
+says what a departure is worth.
 """
 
 from collections.abc import Callable
@@ -14,12 +15,20 @@ from joblib import Parallel, delayed
 
 from mtgbn.compare.fitting import quietly
 from mtgbn.compare.known import Known, identity_of
+from mtgbn.compare.strengths import connection_strengths
 from mtgbn.errors import InputError
 from mtgbn.learn import MTGBN, LearnedTask
 from mtgbn.model.arguments import entropy_text, seed_sequence
 from mtgbn.tasks import Tasks
 
-__all__ = ["Departures", "compare_subject"]
+__all__ = [
+    "Departures",
+    "Outcome",
+    "compare_subject",
+    "compare_with_group",
+    "departures_of",
+    "score_departures",
+]
 
 _FEWEST_CONTROLS = 4
 
@@ -30,18 +39,22 @@ class Departures(NamedTuple):
     Attributes
     ----------
     subject : LearnedTask
+        Learned with what the controls taught.
     source, target : array of int
         Positions of the variables, source < target; directions are not compared.
     probability : array
-        That the subject has the connection.
+        That the subject has the connection, by its own data alone.
     control_probability : array
-        Mean over the controls, each learned with the others.
+        The same of the controls, mean.
     control_count : array of int
-        Controls in whom it is more probable than not.
+        Controls who have it in the networks that were learned of all controls together.
     n_controls : int
+    strength, control_strength : array
+        Partial correlation given the parents in the controls' networks: of the subject, and mean over
+        the controls (through Fisher's z).
     score : array
-        Difference between the two probabilities, in units of its spread among controls; positive where
-        the subject has more. Connections that vary among controls weigh less.
+        Difference between the two, as Fisher's z, in units of its spread among controls; positive where
+        the connection is stronger in the subject. Connections that vary among controls weigh less.
     pvalue : array
         Share of all controls and pairs with a score at least as large, either way.
     expected_alarms : array
@@ -60,6 +73,8 @@ class Departures(NamedTuple):
     control_probability: np.ndarray
     control_count: np.ndarray
     n_controls: int
+    strength: np.ndarray
+    control_strength: np.ndarray
     score: np.ndarray
     pvalue: np.ndarray
     expected_alarms: np.ndarray
@@ -129,35 +144,85 @@ def compare_subject(
     jobs.append((n, controls, subject, learner, seeds[n]))
     done = n + 1 - len(jobs)
     for k, each in Parallel(n_jobs, return_as="generator_unordered")(
-        delayed(_learn)(*job) for job in jobs
+        delayed(_numbered)(*job, is_asked_for=job[0] == n) for job in jobs
     ):
         if k < n:
-            known.add(k, each.adjacency_probabilities)
+            known.add(k, np.array([each.score, each.probability]))
         else:
-            learned = each
+            own = each
         done += 1
         if progress is not None:
             progress(done, n + 1)
-    pairs = np.triu_indices(controls.n_variables, 1)
-    own = learned.adjacency_probabilities[pairs]
-    others = np.array([known.values[k][pairs] for k in everybody])
-    score = _scores(own, others)
-    control_scores = np.array([_scores(others[c], np.delete(others, c, axis=0)) for c in everybody])
-    order = np.argsort(-np.abs(score), kind="stable")
-    sizes = np.abs(score[order])
+    return departures_of(own, *np.stack([known.values[k] for k in everybody], axis=1))
+
+
+def _numbered(k: int, *arguments, is_asked_for: bool) -> tuple[int, "Outcome"]:
+    return k, compare_with_group(*arguments, is_asked_for)
+
+
+class Outcome(NamedTuple):
+    """One subject against one group, pair by pair; strengths are Fisher's z.
+
+    ``subject`` is None for a control, of whom nobody asks.
+    """
+
+    score: np.ndarray
+    probability: np.ndarray
+    strength: np.ndarray
+    group_strength: np.ndarray
+    group_count: np.ndarray
+    subject: LearnedTask | None
+
+
+def compare_with_group(
+    group: Tasks, subject: Tasks, learner: MTGBN, seed: np.random.SeedSequence, is_asked_for: bool
+) -> Outcome:
+    """Fit the group, and see how the subject departs from it."""
+    fitted = MTGBN(**learner.get_params()).set_params(n_jobs=1, random_state=seed)
+    with quietly():
+        fitted.fit(group)
+    alone = fitted.fit_task(subject, alone=True)
+    pairs = np.triu_indices(group.n_variables, 1)
+    subject = subject.select_variables(group.variables)
+    scatters = np.concatenate([group.scatters, subject.scatters])
+    strengths = connection_strengths(scatters, fitted.graphs_)[:, *pairs]
+    counts = fitted.graphs_.sum(axis=0)
+    return Outcome(
+        score_departures(strengths[-1], strengths[:-1], subject.ns[0], group.ns),
+        alone.adjacency_probabilities[pairs],
+        strengths[-1],
+        strengths[:-1].mean(axis=0),
+        (counts + counts.T)[pairs],
+        fitted.fit_task(subject) if is_asked_for else None,
+    )
+
+
+def departures_of(
+    own: Outcome, control_scores: np.ndarray, control_probabilities: np.ndarray
+) -> Departures:
+    """What one subject against the controls means, given every control against the others.
+
+    ``control_scores`` and ``control_probabilities`` are (controls, pairs).
+    """
+    n, p = len(control_scores), own.subject.graph.shape[0]
+    first, second = np.triu_indices(p, 1)
+    order = np.argsort(-np.abs(own.score), kind="stable")
+    sizes = np.abs(own.score[order])
     pooled = np.sort(np.abs(control_scores), axis=None)
     at_least = pooled.size - np.searchsorted(pooled, sizes - 1e-12)
     expected = at_least / n
     fdr = np.minimum(expected / np.arange(1, len(sizes) + 1), 1.0)
     return Departures(
-        learned,
-        pairs[0][order],
-        pairs[1][order],
-        own[order],
-        others.mean(axis=0)[order],
-        (others > 0.5).sum(axis=0)[order],
+        own.subject,
+        first[order],
+        second[order],
+        own.probability[order],
+        control_probabilities.mean(axis=0)[order],
+        own.group_count[order],
         n,
-        score[order],
+        np.tanh(own.strength[order]),
+        np.tanh(own.group_strength[order]),
+        own.score[order],
         (1 + at_least) / (1 + pooled.size),
         expected,
         np.minimum.accumulate(fdr[::-1])[::-1],
@@ -165,14 +230,13 @@ def compare_subject(
     )
 
 
-def _learn(k: int, group: Tasks, subject: Tasks, learner: MTGBN, seed) -> tuple[int, LearnedTask]:
-    each = MTGBN(**learner.get_params()).set_params(n_jobs=1, random_state=seed)
-    with quietly():
-        each.fit(group)
-    return k, each.fit_task(subject, share_edges=False)
+def score_departures(own: np.ndarray, others: np.ndarray, n: float, ns: np.ndarray) -> np.ndarray:
+    """Differences from the mean in standard deviations, which are drawn towards a common one.
 
-
-def _scores(own: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Differences from the mean, in standard deviations that are drawn towards a common one."""
-    variance = others.var(axis=0, ddof=1)
-    return (own - others.mean(axis=0)) / np.sqrt((variance + variance.mean()) / 2 + 1e-6)
+    n samples add 1/n to the variance of a Fisher's z: a subject with fewer than the others may depart
+    further.
+    """
+    mean, variance = others.mean(axis=0), others.var(axis=0, ddof=1)
+    between = (variance + variance.mean()) / 2 - np.mean(1 / ns)
+    size = np.abs(own - mean) / np.sqrt(np.maximum(between, 0.0) + 1 / n)
+    return np.where(np.abs(own) >= np.abs(mean), size, -size)

@@ -115,12 +115,14 @@ _DEPARTURES = {
     **_TEMPLATE,
     "variable_1": "first variable of the pair; directions are not compared",
     "variable_2": "second variable of the pair",
-    "probability": "posterior probability that the subject has the connection, in either direction",
-    "control_probability": "mean of the same over the controls, each learned with the others",
-    "control_count": "controls in whom it is more probable than not",
+    "strength": "partial correlation in the subject, given the parents in the controls' networks",
+    "control_strength": "mean of the same over the controls",
+    "departure": "stronger or weaker in the subject than in controls, whatever the sign",
+    "score": "difference of the two, as Fisher's z, in units of its spread among controls",
+    "probability": "posterior probability that the subject has the connection, by its own data alone",
+    "control_probability": "mean of the same over the controls",
+    "control_count": "controls who have it in the networks that were learned of all controls together",
     "n_controls": "controls",
-    "departure": "more: more probable in the subject; less: less probable",
-    "score": "difference of the two probabilities in units of its spread among controls",
     "p": "share of all controls and pairs with a score at least as large, either way",
     "expected_alarms": "pairs with a score as large that one control has against the others, on average",
     "fdr": "estimated share of false discoveries among the pairs up to this one, within the template",
@@ -411,10 +413,12 @@ def _departures(study: SubjectStudy) -> _Table:
             rows.append(
                 [
                     *(name, variables[i], variables[j]),
+                    *(found.strength[k], found.control_strength[k]),
+                    "stronger" if found.score[k] > 0 else "weaker",
+                    found.score[k],
                     *(found.probability[k], found.control_probability[k]),
                     *(found.control_count[k], found.n_controls),
-                    "more" if found.score[k] > 0 else "less",
-                    *(found.score[k], found.pvalue[k], found.expected_alarms[k], found.fdr[k]),
+                    *(found.pvalue[k], found.expected_alarms[k], found.fdr[k]),
                 ]
             )
     about = f"Connections of {study.subject}, those that depart most from the controls first"

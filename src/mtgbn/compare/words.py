@@ -84,9 +84,10 @@ def subject_in_words(study: SubjectStudy, most: int = 5) -> list[str]:
         for k in range(min(most, max(number, 1))):
             pair = f"{variables[found.source[k]]} - {variables[found.target[k]]}"
             lines.append(
-                f"  {pair}: probability {found.probability[k]:.2f} in {study.subject}, in "
-                f"{found.control_count[k]} of {n} controls (mean {found.control_probability[k]:.2f}); "
-                f"p = {found.pvalue[k]:.3g}, false discovery rate {found.fdr[k]:.2g}"
+                f"  {pair}: partial correlation {found.strength[k]:.2f} in {study.subject}, "
+                f"{found.control_strength[k]:.2f} in controls; an edge with probability "
+                f"{found.probability[k]:.2f} by its own data, in {found.control_count[k]} of {n} "
+                f"controls; p = {found.pvalue[k]:.3g}, false discovery rate {found.fdr[k]:.2g}"
             )
         rates = found.alarm_rates(ALARM_LEVEL)
         lines.append(

@@ -20,7 +20,7 @@ from mtgbn.learn.estimator import (
     entropy_of,
     network_alone,
 )
-from mtgbn.learn.new_task import LearnedTask, sample_graphs
+from mtgbn.learn.new_task import LearnedTask, Terms, learn_alone, sample_graphs
 from mtgbn.learn.parameters import Network, posterior_network
 from mtgbn.learn.probabilities import diagnose_edges
 from mtgbn.learn.relatedness import describe_relatedness
@@ -285,7 +285,7 @@ class MTGBN(Estimator):
         self,
         data: Any,
         *,
-        share_edges: bool = True,
+        alone: bool = False,
         random_state: int | np.random.SeedSequence | np.random.Generator | None = None,
     ) -> LearnedTask:
         """Learn one more task with what the fit has taught, without fitting again.
@@ -295,15 +295,16 @@ class MTGBN(Estimator):
         data : Tasks of one task, DataFrame or array (rows, p)
             In the units of the other tasks, and standardised if they were. Columns with names are
             matched by them. For time series: a Tasks that was read with ``effective_samples``.
-        share_edges : bool
-            Whether edges that many of the others have are more probable beforehand. False, when the
-            question is how the task differs: it then shares sigma_h and the density of graphs only.
+        alone : bool
+            Told nothing by the others, as `SIG` would learn it: when the question is what the task's own
+            data say. Only directions that data cannot tell are still the cohort's.
         random_state : int, numpy.random.SeedSequence or numpy.random.Generator, optional
             Left out: the seed of the fit.
 
         Notes
         -----
-        The new task is taken to belong to the others; their sigma_h, nu0 and edges are held.
+        Unless it is alone, the new task is taken to belong to the others; their sigma_h, nu0 and edges
+        are held.
         """
         self._position(0)  # raises, if not fitted
         if self.structure_prior != "uniform":
@@ -311,42 +312,35 @@ class MTGBN(Estimator):
         task = self._one_task(data)
         seeds = seed_sequence(self.random_state_ if random_state is None else random_state)
         search_seed, chain_seed = seeds.spawn(2)
-        p = task.n_variables
         (constraints,) = self._constraints(task)
-        members = self.graphs_[self.membership_ > 0.5]
-        there = members.sum(axis=0)
-        odds = self.edge_prior_.log_odds(there + there.T, len(members))
-        choice = edge_prior_of(self._edge_prior(), self.variables_)
-        if not share_edges:
-            odds = self.edge_prior_._replace(similarity=np.inf).log_odds(there, len(members))
-        elif self.shared_directions and choice.source != "sampled":
-            agreement = explore.agreement_of(len(self._tasks), self.edge_prior_)
-            odds = odds + log_odds_of_directions(there, there + there.T, agreement)
-        draws = np.ascontiguousarray(self.draws_.sigma_h.reshape(-1, p, p))
-        searched = draws[:: max(len(draws) // self.n_draws, 1)]
-        find = em.improve_task(
-            task.scatters[0],
-            task.ns[0],
-            searched,
-            self.nu0_,
-            "uniform",
-            odds,
-            constraints,
-            self._search_settings(),
-            None,
-            search_seed,
-        )
+        settings = self._search_settings()
+        if alone:
+            choice = edge_prior_of(self._edge_prior(), self.variables_)
+            start, terms = learn_alone(task, constraints, choice, settings, search_seed)
+        else:
+            terms = self._terms_of_cohort()
+            searched = terms.draws[:: max(len(terms.draws) // self.n_draws, 1)]
+            start = em.improve_task(
+                task.scatters[0],
+                task.ns[0],
+                searched,
+                self.nu0_,
+                "uniform",
+                terms.log_odds,
+                constraints,
+                settings,
+                None,
+                search_seed,
+            ).adjacency
         probabilities, diagnostics = sample_graphs(
             task.scatters[0],
             float(task.ns[0]),
-            draws,
-            self.nu0_ - p + 1,
-            odds,
+            *terms,
             constraints,
-            find.adjacency,
+            start,
             np.random.default_rng(chain_seed),
         )
-        graph, own_class = find.adjacency, cpdag(find.adjacency)
+        graph, own_class = start, cpdag(start)
         if self.knowledge is None:
             graph = consensus_members(np.concatenate([self.cpdags_, own_class[None]])).graphs[-1]
         either = np.minimum(probabilities + probabilities.T, 1.0)
@@ -360,6 +354,19 @@ class MTGBN(Estimator):
             either,
             diagnostics,
         )
+
+    def _terms_of_cohort(self) -> Terms:
+        """What a new task is told: draws of sigma_h, delta, and the odds of edges and directions."""
+        p = len(self.variables_)
+        members = self.graphs_[self.membership_ > 0.5]
+        there = members.sum(axis=0)
+        odds = self.edge_prior_.log_odds(there + there.T, len(members))
+        choice = edge_prior_of(self._edge_prior(), self.variables_)
+        if self.shared_directions and choice.source != "sampled":
+            agreement = explore.agreement_of(len(self._tasks), self.edge_prior_)
+            odds = odds + log_odds_of_directions(there, there + there.T, agreement)
+        draws = np.ascontiguousarray(self.draws_.sigma_h.reshape(-1, p, p))
+        return Terms(draws, self.nu0_ - p + 1, odds)
 
     def _one_task(self, data: Any) -> Tasks:
         """New data as one task with the variables of the fit."""

@@ -1,7 +1,8 @@
 """A task that comes after the fit: learned with what the others taught, without fitting them again.
 
 The cohort's draws of sigma_h, its nu0 and its edge prior are held, as if one more task could not change
-them; the new task's graph is searched and sampled as those of the cohort were.
+them; the new task's graph is searched and sampled as those of the cohort were. Or it is learned alone,
+with the prior of a task that does not belong (docs/model.md, section 14).
 """
 
 from typing import NamedTuple
@@ -9,11 +10,15 @@ from typing import NamedTuple
 import numpy as np
 
 from mtgbn.graphs import topological_order
+from mtgbn.learn import em
 from mtgbn.learn.probabilities import EdgeDiagnostics, diagnose_edges
+from mtgbn.model.edge_prior import EdgePriorChoice
 from mtgbn.sampling.graph_moves import walk
-from mtgbn.search import Constraints
+from mtgbn.sampling.joint import ALONE_DELTA
+from mtgbn.search import Constraints, SearchSettings
+from mtgbn.tasks import Tasks
 
-__all__ = ["LearnedTask", "sample_graphs"]
+__all__ = ["LearnedTask", "Terms", "learn_alone", "sample_graphs"]
 
 # Chains, draws of sigma_h that each goes through, the share of them that is thrown away, blocks of the
 # rest that R-hat compares, and moves per pair of variables at each draw.
@@ -48,6 +53,34 @@ class LearnedTask(NamedTuple):
     edge_probabilities: np.ndarray
     adjacency_probabilities: np.ndarray
     diagnostics: EdgeDiagnostics
+
+
+class Terms(NamedTuple):
+    """What is known beforehand: draws of sigma_h (N, p, p), delta, and log odds of edges (p, p)."""
+
+    draws: np.ndarray
+    delta: float
+    log_odds: np.ndarray
+
+
+def learn_alone(
+    task: Tasks,
+    constraints: Constraints,
+    edge_prior: EdgePriorChoice,
+    search: SearchSettings,
+    seed: np.random.SeedSequence,
+) -> tuple[np.ndarray, Terms]:
+    """Graph of one task by itself, and the terms on which it was found."""
+    p = task.n_variables
+    (graph,), (density,) = em.learn_alone(
+        task, (constraints,), edge_prior, search, seed, 1, em.silent
+    )
+    prior = edge_prior.prior._replace(similarity=np.inf)
+    if not edge_prior.is_fixed:
+        prior = prior._replace(density=float(density))
+    scale = em.vague_sigma_h(task.scatters[0], task.ns[0])
+    draws = np.broadcast_to(scale, (_MOST_DRAWS, p, p))
+    return graph, Terms(draws, ALONE_DELTA, prior.matrix_of_log_odds(p))
 
 
 def sample_graphs(

@@ -1,0 +1,85 @@
+"""Simulated BOLD of subjects as tasks, cleaned as `mtgbn extract` does by default."""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import rankdata
+
+from mtgbn import Tasks
+from mtgbn.fmri.cleaning import clean
+from mtgbn.simulate import simulate_bold_groups
+from mtgbn.simulate.bold import BoldSimulation
+
+# Hz; that of `mtgbn extract`.
+BAND = (0.01, 0.08)
+
+
+class Study(NamedTuple):
+    """Controls first."""
+
+    simulation: BoldSimulation
+    series: list[np.ndarray]
+    tasks: Tasks
+    is_patient: np.ndarray
+    is_altered: np.ndarray
+    """(p, p), symmetric."""
+
+
+def simulate_study(n_controls: int, n_patients: int, seed: int, **options) -> Study:
+    """Cleaned series of both groups, worth as many samples as Bartlett's formula says."""
+    simulation = simulate_bold_groups(n_controls, n_patients, random_state=seed, **options)
+    series = [cleaned(each, simulation.repetition_time) for each in simulation.series]
+    is_altered = np.zeros((len(simulation.regions),) * 2, dtype=bool)
+    for each in simulation.altered:
+        is_altered[each.source, each.target] = is_altered[each.target, each.source] = True
+    tasks = Tasks.from_arrays(
+        series,
+        simulation.regions,
+        names=simulation.subjects,
+        standardise=True,
+        effective_samples="bartlett",
+    )
+    return Study(simulation, series, tasks, simulation.groups == "patient", is_altered)
+
+
+def cleaned(
+    series: np.ndarray, repetition_time: float, band: tuple[float, float] = BAND
+) -> np.ndarray:
+    """Detrended, filtered and standardised; there are no confounds to regress out."""
+    rows = len(series)
+    return clean(
+        series,
+        np.zeros((rows, 0)),
+        np.ones(rows, dtype=bool),
+        tr=repetition_time,
+        band=band,
+        standardise=True,
+    )
+
+
+def high_passed(series: np.ndarray, repetition_time: float) -> np.ndarray:
+    """Without drifts only: for methods that need what precedes what."""
+    return cleaned(series, repetition_time, (BAND[0], np.inf))
+
+
+def area_under_curve(values: np.ndarray, is_positive: np.ndarray) -> float:
+    """Share of the couples of a positive and a negative in which the positive is larger (ROC)."""
+    ranks = rankdata(values)[is_positive]
+    n_negative = np.sum(~is_positive)
+    return float((ranks.mean() - (len(ranks) + 1) / 2) / n_negative)
+
+
+def partial_correlations(scatters: np.ndarray) -> np.ndarray:
+    """Of all pairs given all other variables, as Fisher's z; 0 on the diagonal."""
+    precisions = np.linalg.inv(scatters)
+    spread = np.sqrt(np.einsum("sii->si", precisions))
+    correlations = -precisions / (spread[:, :, None] * spread[:, None])
+    np.einsum("sii->si", correlations)[:] = 0.0
+    return np.arctanh(correlations)
+
+
+def mean_and_error(values) -> str:
+    """Mean with its standard error."""
+    values = np.asarray(values, dtype=float)
+    error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
+    return f"{values.mean():.3f} ± {error:.3f}"

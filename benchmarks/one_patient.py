@@ -1,0 +1,177 @@
+"""One patient with three altered connections against 15 controls: do these come first?
+
+Eleven regions, 230 volumes, TR 2.5 s. Area under the ROC curve of the sizes of the scores, altered pairs
+against all others; and, for one more control in the patient's place, how often p-values are below .05.
+All methods are scored in the same way, by the differences from the controls in units of their spread.
+"""
+
+import sys
+from typing import NamedTuple
+
+import numpy as np
+
+from benchmarks.bold import (
+    Study,
+    area_under_curve,
+    mean_and_error,
+    partial_correlations,
+    simulate_study,
+)
+from benchmarks.problems import run_with_seeds, table
+from mtgbn import MTGBN, SIG, Tasks
+from mtgbn.compare import Departures
+from mtgbn.compare.one_subject import compare_with_group, departures_of, score_departures
+from mtgbn.compare.strengths import connection_strengths
+from mtgbn.learn.new_task import learn_alone, sample_graphs
+from mtgbn.model.edge_prior import edge_prior_of
+from mtgbn.search import Knowledge, SearchSettings
+
+N_CONTROLS = 15
+ALTERATIONS = ("gained", "lost", "mixed")
+DESIGN = {"n_volumes": 230, "repetition_time": 2.5, "regions": 11, "n_altered": 3}
+LEVELS = (0.05, 0.01)
+
+# Up to this false discovery rate a clinician would look at a pair.
+LISTED = 0.2
+
+SIG_BY_ODDS = "SIG, log odds of its own posterior"
+
+# Probabilities by sampling, so that their log odds are finite.
+_SMALLEST = 1e-3
+
+
+def log_odds_alone(tasks: Tasks, seed: int) -> np.ndarray:
+    """Of every pair in every subject, whose network is sampled from its own data only (m, p, p)."""
+    constraints = Knowledge().resolve(tasks.variables)
+    choice = edge_prior_of("density", tasks.variables)
+    search = SearchSettings("boss", 10, 10)
+    rng = np.random.default_rng(seed)
+    found = []
+    for t in range(len(tasks)):
+        task = tasks[t]
+        start, terms = learn_alone(task, constraints, choice, search, np.random.SeedSequence(seed))
+        scatter, n = task.scatters[0], float(task.ns[0])
+        each, _ = sample_graphs(scatter, n, *terms, constraints, start, rng)
+        found.append(np.clip(each + each.T, _SMALLEST, 1 - _SMALLEST))
+    return np.log(found) - np.log1p(-np.array(found))
+
+
+def rivals(study: Study, subjects: list[int], seed: int) -> dict[str, np.ndarray]:
+    """What the other methods say of every pair in the controls and, last, the patient (m, p, p)."""
+    scatters = study.tasks.scatters[subjects]
+    p = scatters.shape[1]
+    sig = SIG(edge_prior="density", random_state=seed, n_jobs=1).fit(study.tasks[subjects])
+    own = [
+        connection_strengths(scatter[None], graph[None])[0]
+        for scatter, graph in zip(scatters, sig.graphs_, strict=True)
+    ]
+    truth = study.simulation.adjacencies[:1]
+    return {
+        SIG_BY_ODDS: log_odds_alone(study.tasks[subjects], seed),
+        "SIG, strengths given parents in its own graph": np.array(own),
+        "parents from SIG's graphs of the controls": connection_strengths(
+            scatters, sig.graphs_[:-1]
+        ),
+        "partial correlations given all others": partial_correlations(scatters),
+        "correlations": connection_strengths(scatters, np.zeros((1, p, p), dtype=bool)),
+        "parents from the controls' true graph": connection_strengths(scatters, truth),
+    }
+
+
+def auc_of_rivals(study: Study, subjects: list[int], seed: int) -> dict[str, float]:
+    pairs = np.triu_indices(study.tasks.n_variables, 1)
+    ns = study.tasks.ns[subjects]
+    found = {}
+    for name, values in rivals(study, subjects, seed).items():
+        # The variance of log odds is not known beforehand.
+        worth = np.full(len(ns), np.inf) if name == SIG_BY_ODDS else ns
+        own, others = values[-1][pairs], values[:-1, *pairs]
+        score = score_departures(own, others, worth[-1], worth[:-1])
+        found[name] = area_under_curve(np.abs(score), study.is_altered[pairs])
+    return found
+
+
+class Outcomes(NamedTuple):
+    """Of one simulated problem, by kind of alteration where the patient matters."""
+
+    auc: dict[str, dict[str, float]]
+    departures: dict[str, Departures]
+    is_altered: dict[str, np.ndarray]
+    extra: Departures
+    """One more control in the patient's place."""
+
+
+def measure(seed: int, kinds=ALTERATIONS, learner: MTGBN | None = None) -> Outcomes:
+    """The controls are the same for all kinds of patients, so they are learned once."""
+    learner = MTGBN() if learner is None else learner
+    studies = {
+        kind: simulate_study(N_CONTROLS + 1, 1, seed, alteration=kind, **DESIGN) for kind in kinds
+    }
+    tasks = studies[kinds[0]].tasks
+    everybody = list(range(N_CONTROLS))
+    controls = tasks[everybody]
+    *seeds, last = np.random.SeedSequence(seed).spawn(N_CONTROLS + 1)
+    outcomes = [
+        compare_with_group(
+            tasks[[k for k in everybody if k != left_out]], tasks[left_out], learner, each, False
+        )
+        for left_out, each in zip(everybody, seeds, strict=True)
+    ]
+
+    of_controls = [np.array(each) for each in zip(*(each[:2] for each in outcomes), strict=True)]
+
+    def departures(subject) -> Departures:
+        own = compare_with_group(controls, subject, learner, last, True)
+        return departures_of(own, *of_controls)
+
+    auc, found, is_altered = {}, {}, {}
+    for kind, study in studies.items():
+        found[kind] = departures(study.tasks[N_CONTROLS + 1])
+        is_altered[kind] = study.is_altered[found[kind].source, found[kind].target]
+        own = area_under_curve(np.abs(found[kind].score), is_altered[kind])
+        subjects = [*everybody, N_CONTROLS + 1]
+        auc[kind] = {"MTGBN": own} | auc_of_rivals(study, subjects, seed)
+    return Outcomes(auc, found, is_altered, departures(tasks[N_CONTROLS]))
+
+
+def main(quick: bool = False, seeds: int = 20) -> str:
+    learner = MTGBN(n_draws=16, n_restarts=0, max_iter=2) if quick else None
+    kinds = ALTERATIONS[:1] if quick else ALTERATIONS
+    results = []
+    for seed in range(1 if quick else seeds):
+        results.append(measure(seed, kinds, learner))
+        shown = {kind: round(each["MTGBN"], 3) for kind, each in results[-1].auc.items()}
+        print(f"problem {seed}: AUC {shown}", file=sys.stderr, flush=True)
+    rows = [
+        [name, *(mean_and_error([each.auc[kind][name] for each in results]) for kind in kinds)]
+        for name in results[0].auc[kinds[0]]
+    ]
+    return "\n".join([table(["scores from", *kinds], rows), "", *_sentences(results, kinds)])
+
+
+def _sentences(results: list[Outcomes], kinds) -> list[str]:
+    """What is listed, and how often without reason."""
+    lines = []
+    for kind in kinds:
+        ranks = np.array([np.flatnonzero(each.is_altered[kind]) + 1 for each in results])
+        listed = [each.is_altered[kind][each.departures[kind].fdr < LISTED] for each in results]
+        lines.append(
+            f"- {kind}: an altered pair comes first in {np.mean(ranks[:, 0] == 1):.0%} of the patients; "
+            f"{np.mean((ranks <= 3).sum(axis=1)):.2f} of the first three pairs are altered; "
+            f"{np.mean([len(each) for each in listed]):.2f} pairs have an FDR below {LISTED}, "
+            f"{np.mean([each.sum() for each in listed]):.2f} of them altered."
+        )
+    for level in LEVELS:
+        among = [each.departures[kinds[0]].alarm_rate(level) for each in results]
+        of_one = [np.mean(each.extra.pvalue <= level) for each in results]
+        lines.append(
+            f"- p-values of at most {level}: {mean_and_error(among)} of the pairs of controls among "
+            f"themselves, {mean_and_error(of_one)} of one more control."
+        )
+    alarms = np.mean([each.extra.fdr[0] < LISTED for each in results])
+    lines.append(f"- One more control has a pair with an FDR below {LISTED} in {alarms:.0%}.")
+    return lines
+
+
+if __name__ == "__main__":
+    run_with_seeds(main, __doc__, 20)

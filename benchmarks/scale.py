@@ -1,0 +1,129 @@
+"""How long studies of usual and of large size take: time, CPU time and memory of whole comparisons.
+
+15 patients and 15 controls with 230 volumes: the paper's three templates of 11, 9 and 10 regions, and
+all 30 regions at once, both groups fitted and compared. And 200 subjects with 116 regions, fitted as one
+group. Kernels are compiled beforehand.
+"""
+
+import argparse
+import resource
+import time
+import warnings
+from multiprocessing import get_context
+
+import numpy as np
+
+from benchmarks.bold import simulate_study
+from benchmarks.problems import table
+from mtgbn import MTGBN
+from mtgbn.compare import compare_graphs, fit_groups
+from mtgbn.fmri import load_regions
+
+TEMPLATES = ("aDMN", "dDMN", "vDMN")
+N_VOLUMES, TR = 230, 2.5
+
+# About two edges per region, whatever their number.
+_EDGES_PER_REGION = 2
+
+
+def study(n_controls: int, n_patients: int, n_regions: int, seed: int = 0):
+    density = 2 * _EDGES_PER_REGION / (n_regions - 1)
+    return simulate_study(
+        n_controls,
+        n_patients,
+        seed,
+        n_volumes=N_VOLUMES,
+        repetition_time=TR,
+        regions=n_regions,
+        density=min(density, 0.25),
+    )
+
+
+def compare_templates(n_jobs: int) -> dict[str, int]:
+    """Both groups, template by template; edges found."""
+    found = {}
+    for number, name in enumerate(TEMPLATES):
+        data = study(15, 15, len(load_regions(name).names), number)
+        found[name] = _compare(data, n_jobs)
+    return found
+
+
+def compare_all_regions(n_jobs: int) -> dict[str, int]:
+    """Both groups, 30 regions at once."""
+    return {"30 regions": _compare(study(15, 15, 30), n_jobs)}
+
+
+def fit_large(n_jobs: int, n_subjects: int = 200, n_regions: int = 116) -> dict[str, int]:
+    """One group, the size of a shared database with a usual atlas."""
+    data = study(n_subjects, 0, n_regions)
+    learner = MTGBN(random_state=0, n_jobs=n_jobs).fit(data.tasks, progress=_Clock())
+    wrong = np.mean(learner.graphs_ | learner.graphs_.transpose(0, 2, 1) != _skeletons(data))
+    print(f"{learner.stop_reason_}; share of wrong pairs {wrong:.4f}", flush=True)
+    return {f"{n_regions} regions": int(learner.graphs_.sum() / n_subjects)}
+
+
+def _compare(data, n_jobs: int) -> int:
+    learner = MTGBN(random_state=0, n_jobs=n_jobs)
+    found = fit_groups(data.tasks, data.is_patient, learner, quiet=True)
+    compare_graphs(found.graphs_a, found.graphs_b)
+    return int((found.graphs_a.sum() + found.graphs_b.sum()) / len(data.tasks))
+
+
+def _skeletons(data) -> np.ndarray:
+    adjacencies = data.simulation.adjacencies
+    return adjacencies | adjacencies.transpose(0, 2, 1)
+
+
+class _Clock:
+    """Says where the time goes."""
+
+    def __init__(self) -> None:
+        self.start, self.what = time.perf_counter(), ""
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        if what != self.what:
+            print(f"{time.perf_counter() - self.start:8.0f} s: {what}", flush=True)
+            self.what = what
+
+
+JOBS = {
+    "30 subjects, 3 templates": compare_templates,
+    "30 subjects, 30 regions": compare_all_regions,
+    "200 subjects, 116 regions": fit_large,
+}
+
+
+def measure(name: str, n_jobs: int = 2) -> dict[str, float]:
+    """In a process of its own, whose largest memory is this job's."""
+    with get_context("spawn").Pool(1) as pool:
+        return pool.apply(_measure, (name, n_jobs))
+
+
+def _measure(name: str, n_jobs: int) -> dict[str, float]:
+    warnings.simplefilter("ignore")
+    _compare(study(2, 2, 4), n_jobs)  # loads compiled kernels
+    wall, cpu = time.perf_counter(), time.process_time()
+    JOBS[name](n_jobs)
+    return {
+        "wall": time.perf_counter() - wall,
+        "cpu": time.process_time() - cpu,
+        "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
+    }
+
+
+def main(large: bool = False, n_jobs: int = 2) -> str:
+    rows = []
+    for name in JOBS:
+        if name.startswith("200") and not large:
+            continue
+        found = measure(name, n_jobs)
+        rows.append([name, f"{found['wall']:.0f}", f"{found['cpu']:.0f}", f"{found['memory']:.2f}"])
+    return table(["study", "wall, s", "CPU, s", "largest memory, GiB"], rows)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--large", action="store_true", help="also 200 subjects with 116 regions")
+    parser.add_argument("--jobs", type=int, default=2)
+    given = parser.parse_args()
+    print(main(given.large, given.jobs))

@@ -1,0 +1,61 @@
+"""Strengths of connections: brute force by regressions, and zeros where a network says so."""
+
+import numpy as np
+
+from mtgbn.compare.strengths import connection_strengths
+from mtgbn.graphs import descendants, skeleton
+from mtgbn.simulate import random_network
+
+
+def covariance_of(network):
+    mixing = np.linalg.inv(np.eye(len(network)) - network)
+    return mixing.T @ mixing
+
+
+def test_pairs_that_the_network_does_not_join_have_none():
+    """With the covariance of a network and its graph: the Markov property, exactly."""
+    network = random_network(9, 14, random_state=1)
+    found = connection_strengths(covariance_of(network)[None], (network != 0)[None])[0]
+    joined = skeleton(network != 0)
+    np.testing.assert_allclose(found[~joined], 0, atol=1e-9)
+    assert (np.abs(found[joined]) > 0.01).all()
+
+
+def test_they_are_correlations_of_residuals():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(3, 60, 6)) @ rng.normal(size=(6, 6))
+    rows -= rows.mean(axis=1, keepdims=True)
+    graphs = np.array([random_network(6, k, random_state=k) != 0 for k in (0, 4, 7, 15)])
+    found = connection_strengths(np.einsum("sni,snj->sij", rows, rows), graphs)
+
+    def residual(data, node, given):
+        if not given:
+            return data[:, node]
+        fitted, *_ = np.linalg.lstsq(data[:, given], data[:, node], rcond=None)
+        return data[:, node] - data[:, given] @ fitted
+
+    for subject, data in enumerate(rows):
+        for i in range(6):
+            for j in range(i):
+                values = []
+                for graph in graphs:
+                    below = descendants(graph)
+                    ways = [(i, j), (j, i)]
+                    if below[i, j] or below[j, i]:
+                        ways = [(i, j)] if below[i, j] else [(j, i)]
+                    each = []
+                    for first, last in ways:
+                        given = [k for k in np.flatnonzero(graph[:, last]) if k != first]
+                        parts = residual(data, first, given), residual(data, last, given)
+                        each.append(np.arctanh(np.corrcoef(*parts)[0, 1]))
+                    values.append(np.mean(each))
+                np.testing.assert_allclose(found[subject, i, j], np.mean(values), atol=1e-9)
+                assert found[subject, i, j] == found[subject, j, i]
+
+
+def test_units_do_not_matter():
+    rng = np.random.default_rng(2)
+    rows, units = rng.normal(size=(40, 5)), 10.0 ** rng.uniform(-4, 4, 5)
+    graph = random_network(5, 6, random_state=0)[None] != 0
+    scatters = [(scaled.T @ scaled)[None] for scaled in (rows, rows * units)]
+    np.testing.assert_allclose(*(connection_strengths(each, graph) for each in scatters), rtol=1e-9)
