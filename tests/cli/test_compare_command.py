@@ -228,7 +228,9 @@ def test_simulated_patients_with_known_alterations(tmp_path):
     pair = {simulated.regions[altered.source], simulated.regions[altered.target]}
     found = pd.read_csv(tmp_path / "out" / "connections.tsv", sep="\t")
     first = found.query("kind == 'undirected'")
-    first = first[first.p_two_sided == first.p_two_sided.min()]  # one group may have several at once
+    first = first[
+        first.p_two_sided == first.p_two_sided.min()
+    ]  # one group may have several at once
     assert pair in [set(each) for each in first[["source", "target"]].to_numpy()]
     about = json.loads((tmp_path / "out" / "comparison.json").read_text())
     assert about["settings"]["reading"]["effective_samples"] == "bartlett"

@@ -140,9 +140,10 @@ def shared_edge_prior(
 
     More cautious than the estimate on purpose (docs/decisions.md): edges that all other tasks have are
     not taken for granted, and edges that no other task has must be worth more. Less so the larger the
-    others' say in a task's coefficients, ``share``: the same coefficients come with the same edges, and
-    their density is then rather that of the graph of all tasks as one, ``pooled_density``, since single
-    tasks miss weak edges.
+    others' say in a task's coefficients, ``share``. The same coefficients come with the same edges, most
+    of all if tasks are few: many together show effects so small that the model need not be right about
+    them. And the density is then rather that of the graph of all tasks as one, ``pooled_density``, since
+    single tasks miss weak edges.
     """
     r, s = estimate_edge_prior(counts, n_tasks, free)
     if n_tasks < 2:
@@ -151,7 +152,7 @@ def shared_edge_prior(
         r = r ** (1 - share) * pooled_density**share
     r /= 1 + (n_tasks - 1) / max(s, _SIMILARITY)
     s = max(s, min(_SIMILARITY, _LEAST_SIMILARITY_PER_TASK * n_tasks))
-    return EdgePrior(float(r), float(s * np.sqrt(1 - share)))
+    return EdgePrior(float(r), float(s * (1 - share) ** (1 / n_tasks)))
 
 
 def unshared_edge_prior(
