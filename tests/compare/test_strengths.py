@@ -1,8 +1,10 @@
 """Strengths of connections: brute force by regressions, and zeros where a network says so."""
 
 import numpy as np
+import pytest
 
 from mtgbn.compare.strengths import connection_strengths
+from mtgbn.errors import InputError
 from mtgbn.graphs import descendants, skeleton
 from mtgbn.simulate import random_network
 
@@ -59,3 +61,10 @@ def test_units_do_not_matter():
     graph = random_network(5, 6, random_state=0)[None] != 0
     scatters = [(scaled.T @ scaled)[None] for scaled in (rows, rows * units)]
     np.testing.assert_allclose(*(connection_strengths(each, graph) for each in scatters), rtol=1e-9)
+
+
+def test_collinear_variables_are_named():
+    scatter = np.ones((1, 3, 3)) + np.diag([0.0, 0.0, 1.0])
+    chain = np.triu(np.ones((1, 3, 3), dtype=bool), 1)
+    with pytest.raises(InputError, match=r"positions \[0, 1\] are collinear"):
+        connection_strengths(scatter, chain)

@@ -8,6 +8,7 @@ own data would have to say that as well as how strong a connection is.
 
 import numpy as np
 
+from mtgbn.errors import InputError
 from mtgbn.graphs import descendants
 
 __all__ = ["connection_strengths"]
@@ -52,7 +53,13 @@ def _given_parents(scatters: np.ndarray, node: int, parents: np.ndarray) -> np.n
     """Fisher's z of every variable's partial correlation with a node, given its (other) parents."""
     family = np.append(parents, node)
     q = len(parents)
-    factor = np.linalg.cholesky(scatters[:, family[:, None], family])
+    try:
+        factor = np.linalg.cholesky(scatters[:, family[:, None], family])
+    except np.linalg.LinAlgError:
+        raise InputError(
+            f"in some subject the variables at positions {family.tolist()} are collinear, so that their "
+            "partial correlations have no value; leave one of them out, or use more rows"
+        ) from None
     whitened = np.linalg.solve(factor[:, :q, :q], scatters[:, parents])
     residuals = scatters[:, :, node] - np.einsum("sqi,sq->si", whitened, factor[:, q, :q])
     variances = np.einsum("sii->si", scatters) - (whitened**2).sum(axis=1)
