@@ -13,6 +13,7 @@ from mtgbn.cli.options import (
     reading_of,
     reading_options,
     refuse,
+    report_option,
     seed_option,
 )
 from mtgbn.cli.studies import bids, compare, extract
@@ -146,6 +147,7 @@ def describe(data: str, **reading) -> None:
     show_default=True,
     help="How to keep the draws of sigma_h.",
 )
+@report_option
 @click.option("--quiet", is_flag=True, help="Print errors only.")
 @click.pass_context
 def fit(context: click.Context, data: str, out: str, method: str, **options) -> None:
@@ -157,7 +159,7 @@ def fit(context: click.Context, data: str, out: str, method: str, **options) -> 
     The table edges.tsv in OUT says of every edge whether its direction is compelled by the data, known
     (prior knowledge excludes the other one), or chosen: reversible, and pointing as agrees best with the
     other tasks. With --estimator posterior it has the edges' probabilities too, and probabilities.tsv
-    has those of all pairs.
+    has those of all pairs. report.html shows all of it, in a browser.
 
     Exit codes: 0 done, 1 bad data or settings, 2 bad usage, 3 result written but EM did not converge,
     130 interrupted (go on with --resume).
@@ -234,6 +236,19 @@ def show(folder: str, edges: int) -> None:
     from mtgbn.cli.fit import run_show
 
     run_show(folder, edges)
+
+
+@cli.command()
+@click.argument("folder", type=click.Path(exists=True, file_okay=False))
+def report(folder: str) -> None:
+    """Write FOLDER/report.html, a page about the fit or the comparison in FOLDER.
+
+    It is one file that needs no network: networks that can be moved, tables that can be sorted, filtered
+    and downloaded, how the fit went, and how to repeat it. It needs pip install 'mtgbn[report]'.
+    """
+    from mtgbn.report import write_report
+
+    click.echo(f"Wrote {write_report(folder)}")
 
 
 _EXPERIMENTS = ("sample-size", "task-number", "density", "perturbation")
