@@ -1,6 +1,5 @@
 """The page about a fit: warnings, words, networks, edges, diagnostics."""
 
-import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,6 +7,7 @@ import numpy as np
 
 from mtgbn.files import table_text
 from mtgbn.learn import AVG, MTGBN, SIG
+from mtgbn.report.commands import fit_command
 from mtgbn.report.page import Report, render, sentence
 from mtgbn.report.places import map_positions
 from mtgbn.results.summary import fit_in_words, summarise
@@ -18,25 +18,6 @@ __all__ = ["fit_report"]
 # Networks of further tasks are left to edges.tsv: a browser should open the page within seconds.
 _MOST_EDGES = 60_000
 
-_FLAGS = {
-    "estimator": "--estimator",
-    "nu0": "--nu0",
-    "edge_prior": "--edge-prior",
-    "structure_prior": "--structure-prior",
-    "search": "--search",
-    "n_restarts": "--restarts",
-    "tabu": "--tabu",
-    "candidates": "--candidates",
-    "n_draws": "--draws",
-    "n_rounds": "--rounds",
-    "tol": "--tol",
-    "max_iter": "--max-iter",
-}
-_READING_FLAGS = {
-    "pattern": "--pattern",
-    "task": "--task-column",
-    "effective_samples": "--effective-samples",
-}
 _DIAGNOSTICS = {
     "rhat": "largest R-hat",
     "ess": "smallest effective sample size",
@@ -88,7 +69,7 @@ def fit_report(estimator: MTGBN | SIG | AVG, reading: Mapping[str, Any] | None =
         has_relatedness=hasattr(estimator, "relatedness_"),
         diagnostics=_diagnostics(estimator),
         settings=_settings(estimator),
-        command=None if reading is None else _command(estimator, reading),
+        command=None if reading is None else fit_command(estimator, reading),
         python=repr(_with_seed(estimator)) + ".fit(tasks)",
     )
 
@@ -199,38 +180,3 @@ def _settings(estimator) -> list[tuple[str, Any]]:
 def _with_seed(estimator):
     settings = {**estimator.get_params(), "random_state": estimator.random_state_, "n_jobs": None}
     return type(estimator)(**settings)
-
-
-def _command(estimator, reading: Mapping[str, Any]) -> str | None:
-    """The command line that repeats the fit; None if there is no such line."""
-    seed = estimator.random_state_
-    if not isinstance(seed, int):
-        return None
-    words = ["mtgbn", "fit", "DATA", "OUT"]
-    if not isinstance(estimator, MTGBN):
-        words += ["--method", type(estimator).__name__.lower()]
-    defaults = type(estimator)().get_params()
-    for name, value in estimator.get_params().items():
-        if name not in _FLAGS or repr(value) == repr(defaults[name]):
-            continue
-        if name == "edge_prior":
-            value = _edge_prior_text(value)
-        words += [_FLAGS[name], str(value)]
-    if not getattr(estimator, "shared_directions", True):
-        words.append("--own-directions")
-    if estimator.knowledge is not None:
-        words += ["--knowledge", "KNOWLEDGE.json"]
-    if reading.get("standardise"):
-        words.append("--standardise")
-    if reading.get("missing", "error") != "error":
-        words += ["--missing", str(reading["missing"])]
-    for name, flag in _READING_FLAGS.items():
-        if reading.get(name) is not None:
-            words += [flag, str(reading[name])]
-    return shlex.join([*words, "--seed", str(seed)])
-
-
-def _edge_prior_text(value: Any) -> str:
-    if np.ndim(value) == 2 or (isinstance(value, tuple | list) and np.ndim(value[0]) == 2):
-        return "PROBABILITIES.tsv"
-    return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)

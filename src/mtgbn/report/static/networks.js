@@ -18,13 +18,22 @@ function onMap(positions) {
   return positions.map(([x, y]) => ({ x: x / spread, y: -y / spread }));
 }
 
+/** The threshold from which on no network has many more edges than variables. */
+function legibleStart(networks, n, measure) {
+  return Math.max(0, ...networks.map(({ edges }) => {
+    const sizes = edges.map((edge) => Math.abs(edge.value[measure])).sort((one, other) => other - one);
+    return sizes.length > 3 * n ? Math.ceil(sizes[3 * n] * 100) / 100 : 0;
+  }));
+}
+
 /**
  * A network in cytoscape with its controls, in `root`, a section made by the template.
  *
  * networks: [{name, edges: [{source, target, value: {measure: number}, chosen, text}]}]
  * measures: {name: words}; the first decides widths and colours.
+ * legible: whether to begin with the strongest edges only, if there are many.
  */
-function networkView(root, variables, networks, measures, positions) {
+function networkView(root, variables, networks, measures, positions, legible) {
   const part = (name) => root.querySelector(`[data-part="${name}"]`);
   const [select, slider, measure, output, tip, layout, undirected, list] =
     ["network", "threshold", "measure", "shown", "tip", "layout", "undirected", "list"].map(part);
@@ -105,7 +114,7 @@ function networkView(root, variables, networks, measures, positions) {
   function scale() {
     const most = largest(measure.value);
     slider.max = most > 1 || most === 0 ? Math.ceil(most * 100) / 100 || 1 : 1;
-    slider.value = 0;
+    slider.value = legible ? legibleStart(networks, variables.length, measure.value) : 0;
     filter();
   }
 

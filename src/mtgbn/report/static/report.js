@@ -61,7 +61,7 @@ if (part("task-networks")) {
   }));
   window.mtgbnViews.shared = networkView(
     part("shared-network"), DATA.variables, [{ name: "shared", edges: shared }],
-    { share: "share of tasks" }, DATA.positions).cy;
+    { share: "share of tasks" }, DATA.positions, true).cy;
   heatMap(part("counts"), DATA.variables, DATA.counts);
   if (DATA.rhat) bars(part("rhat"), DATA.rhat);
 }
@@ -74,7 +74,7 @@ for (const root of document.querySelectorAll("[data-group-networks]")) {
       { source, target, value: { share }, text, chosen: false })),
   }));
   window.mtgbnViews[root.id] = networkView(
-    root, template.variables, networks, { share: "share of subjects" }, template.positions).cy;
+    root, template.variables, networks, { share: "share of subjects" }, template.positions, true).cy;
 }
 
 for (const button of document.querySelectorAll("[data-copy]")) {
