@@ -186,7 +186,7 @@ def plot_counts(
     axes.set_yticks(range(p), names, fontsize=size, parse_math=False)
     axes.set_xticks(range(p), names, fontsize=size, rotation=90, parse_math=False)
     axes.tick_params(length=0)
-    axes.set_frame_on(False)
+    axes.spines[:].set_visible(False)
     if p <= 20:
         for i, j in np.argwhere(counts * ~np.eye(p, dtype=bool)):
             axes.text(
@@ -255,8 +255,11 @@ def plot_degrees(
     return figure
 
 
-def figure_as_bytes(figure, kind: str, *, dpi: int = 150) -> bytes:
-    """The figure as SVG, PDF or PNG, the same bytes for the same numbers."""
+def figure_as_bytes(figure, kind: str, *, dpi: int = 150, trim: bool = False) -> bytes:
+    """The figure as SVG, PDF or PNG, the same bytes for the same numbers.
+
+    ``trim`` makes it as large as what is drawn.
+    """
     import matplotlib
 
     buffer = io.BytesIO()
@@ -267,7 +270,8 @@ def figure_as_bytes(figure, kind: str, *, dpi: int = 150) -> bytes:
     ):
         # Browsers have fonts for letters that matplotlib's own lacks.
         warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)
-        figure.savefig(buffer, format=kind, dpi=dpi, metadata=metadata)
+        box = {"bbox_inches": "tight", "pad_inches": 0.08} if trim else {}
+        figure.savefig(buffer, format=kind, dpi=dpi, metadata=metadata, **box)
     return buffer.getvalue()
 
 

@@ -88,31 +88,25 @@ def _of_groups(about: dict[str, Any], tables: dict[str, _Table]) -> Report:
             *zip(labels, shares, strict=True),
             (f"{labels[0]} minus {labels[1]}", _minus(shares)),
         ]
-        words = (
-            f"Networks of {labels[0]} and of {labels[1]}, and their difference, {name}; the numbers "
-            "are in the table of connections"
-        )
+        words = f"network over {name}; the numbers are in the table of connections"
         brain = figures.glass_brain_picture(panels, variables, words)
         templates.append(
             {
                 "name": name,
                 "n_variables": len(variables),
                 "is_brain": brain is not None,
-                "networks": brain or figures.circle_picture(panels, variables, words),
-                "counts": figures.counts_picture(
-                    [
-                        (label, count, n)
-                        for label, count, n in zip(labels, counts, sizes, strict=True)
-                    ],
+                "networks": [brain] if brain else figures.circle_pictures(panels, variables, words),
+                "counts": figures.counts_pictures(
+                    list(zip(labels, counts, sizes, strict=True)),
                     variables,
-                    f"Heat maps: how many of {labels[0]} and of {labels[1]} have i to j, {name}",
+                    f"heat map of how many have i to j, {name}",
                 ),
                 "degrees": figures.degrees_picture(
                     _degrees(tables["degrees"], name, variables, sizes),
                     *(variables, labels),
                     f"Edges at every variable per subject in {labels[0]} and in {labels[1]}, {name}",
                 ),
-                "methods": _methods_picture(tables, name, variables, methods, sizes),
+                "methods": _methods_pictures(tables, name, variables, methods, sizes),
                 "fits": fits["fits"],
             }
         )
@@ -127,7 +121,7 @@ def _of_groups(about: dict[str, Any], tables: dict[str, _Table]) -> Report:
     return render(
         "groups.html",
         data,
-        title=f"{labels[0]} and {labels[1]}: how their networks differ",
+        title=f"Networks of {labels[0]} and {labels[1]}, compared",
         labels=labels,
         sizes=sizes,
         templates=templates,
@@ -135,6 +129,7 @@ def _of_groups(about: dict[str, Any], tables: dict[str, _Table]) -> Report:
         simulation=_simulation(about, connections, labels),
         findings=_findings(connections),
         summary=_summary(about, connections),
+        small_q=_SMALL_Q,
         left_out=_left_out(tables),
         smallest_share=figures.SMALLEST_SHARE,
         tables={key: (table.file_name(f"{key}.tsv"), table.about) for key, table in tables.items()},
@@ -198,9 +193,7 @@ def _methods(tables: dict[str, _Table]) -> list[str]:
     return [name.removesuffix(ending) for name in tables["methods"].header if name.endswith(ending)]
 
 
-def _methods_picture(tables, template, variables, methods, sizes) -> figures.Picture | None:
-    if not methods:
-        return None
+def _methods_pictures(tables, template, variables, methods, sizes) -> list[figures.Picture]:
     panels = []
     for method in methods:
         shares = [
@@ -208,8 +201,8 @@ def _methods_picture(tables, template, variables, methods, sizes) -> figures.Pic
             for key, n in zip("ab", sizes, strict=True)
         ]
         panels.append((method, _minus(shares)))
-    words = f"Differences of the groups by {', '.join(methods)}, at the same density, {template}"
-    return figures.circle_picture(panels, variables, words)
+    words = f"difference of the groups' networks at the same density, {template}"
+    return figures.circle_pictures(panels, variables, words)
 
 
 def _warnings(about: dict[str, Any]) -> list[str]:
@@ -280,21 +273,28 @@ def _simulation(
     truth = about.get("simulation")
     if not truth:
         return None
+    pairs = {
+        frozenset((row["source"], row["target"])): row
+        for row in connections.rows
+        if row["kind"] == "undirected"
+    }
     altered = []
     for each in truth["altered"]:
-        pair = {each["source"], each["target"]}
-        row = next(
-            row
-            for row in connections.rows
-            if row["kind"] == "undirected" and {row["source"], row["target"]} == pair
-        )
-        found = (
-            f"{row['count_a']} of {row['n_a']} {labels[0]} and {row['count_b']} of {row['n_b']} "
-            f"{labels[1]} have an edge there, in either direction (p = {float(row['p_two_sided']):.2g}, "
-            f"q = {float(row['q']):.2g})"
-        )
-        altered.append({**each, "found": found})
-    return {"description": truth["description"], "altered": altered}
+        row = pairs.pop(frozenset((each["source"], each["target"])))
+        altered.append({**each, "found": _pair_in_words(row, labels)})
+    others = [
+        f"{row['source']} – {row['target']} ({_pair_in_words(row, labels)})"
+        for row in pairs.values()
+        if float(row["q"]) <= _SMALL_Q
+    ]
+    return {"description": truth["description"], "altered": altered, "false_alarms": others}
+
+
+def _pair_in_words(row: dict[str, str], labels: tuple[str, str]) -> str:
+    return (
+        f"{row['count_a']} of {row['n_a']} {labels[0]} and {row['count_b']} of {row['n_b']} {labels[1]} "
+        f"have an edge there, in either direction (q = {float(row['q']):.2g})"
+    )
 
 
 def _left_out(tables: dict[str, _Table]) -> list[str]:

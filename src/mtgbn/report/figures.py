@@ -4,7 +4,7 @@ import base64
 import importlib.util
 import io
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +12,13 @@ import numpy as np
 from mtgbn import plot
 from mtgbn.report.places import coordinates_of
 
-__all__ = ["Picture", "circle_picture", "counts_picture", "degrees_picture", "glass_brain_picture"]
+__all__ = [
+    "Picture",
+    "circle_pictures",
+    "counts_pictures",
+    "degrees_picture",
+    "glass_brain_picture",
+]
 
 # Shares of a group below this, and differences below half of it, are left out of static figures.
 SMALLEST_SHARE = 0.4
@@ -27,29 +33,27 @@ class Picture(NamedTuple):
     """For those who cannot see it."""
 
 
-def circle_picture(
+def circle_pictures(
     panels: Sequence[tuple[str, np.ndarray]], variables: Sequence[str], words: str
-) -> Picture:
-    """Networks on circles, side by side: names and weights of each."""
+) -> list[Picture]:
+    """Networks on circles: names and weights of each."""
+    return [
+        _picture_of(
+            plot.plot_graph(_thinned(weights), variables, title=name, largest=1.0),
+            f"{name}: {words}",
+        )
+        for name, weights in panels
+    ]
 
-    def draw(axes, panel):
-        name, weights = panel
-        plot.plot_graph(_thinned(weights), variables, title=name, largest=1.0, axes=axes)
 
-    return _side_by_side(panels, draw, (5.0, 5.0), words)
-
-
-def counts_picture(
+def counts_pictures(
     panels: Sequence[tuple[str, np.ndarray, int]], variables: Sequence[str], words: str
-) -> Picture:
-    """Heat maps side by side: names, counts and numbers of subjects of each."""
-    side = min(max(3.2, 1.5 + 0.34 * len(variables)), 12.0)
-
-    def draw(axes, panel):
-        name, counts, n = panel
-        plot.plot_counts(counts, variables, n, title=name, axes=axes)
-
-    return _side_by_side(panels, draw, (side + 0.6, side), words)
+) -> list[Picture]:
+    """Heat maps: names, counts and numbers of subjects of each."""
+    return [
+        _picture_of(plot.plot_counts(counts, variables, n, title=name), f"{name}: {words}")
+        for name, counts, n in panels
+    ]
 
 
 def degrees_picture(
@@ -59,8 +63,7 @@ def degrees_picture(
     words: str,
 ) -> Picture:
     """Edges at every variable, per subject, of two groups."""
-    figure = plot.plot_degrees(*degrees, variables, labels)
-    return _picture(plot.figure_as_bytes(figure, "svg"), "svg+xml", words)
+    return _picture_of(plot.plot_degrees(*degrees, variables, labels), words)
 
 
 def glass_brain_picture(
@@ -73,8 +76,12 @@ def glass_brain_picture(
     from matplotlib.colors import LinearSegmentedColormap
     from matplotlib.figure import Figure
 
-    colours = LinearSegmentedColormap.from_list("signs", [plot.VERMILION, "white", plot.BLUE])
-    figure = Figure(figsize=(9.0, 2.9 * len(panels)))
+    # nilearn makes lines the wider the nearer they are to the end of the scale; at its end, too wide.
+    end = 4.0
+    stops = [(0.0, plot.VERMILION), (0.5 - 0.5 / end, plot.VERMILION), (0.5, "white")]
+    stops += [(0.5 + 0.5 / end, plot.BLUE), (1.0, plot.BLUE)]
+    colours = LinearSegmentedColormap.from_list("signs", stops)
+    figure = Figure(figsize=(9.0, 3.4 * len(panels)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that matrices are not symmetric, which is meant
         from nilearn.plotting import plot_connectome
@@ -88,9 +95,9 @@ def glass_brain_picture(
                 node_color=plot.INK,
                 node_size=18,
                 edge_cmap=colours,
-                edge_vmin=-1,
-                edge_vmax=1,
-                display_mode="lyrz",
+                edge_vmin=-end,
+                edge_vmax=end,
+                display_mode="ortho",
                 figure=figure,
                 axes=(0.0, bottom, 1.0, 0.88 * height),
                 colorbar=False,
@@ -107,15 +114,8 @@ def _thinned(weights: np.ndarray) -> np.ndarray:
     return np.where(np.abs(weights) >= least - 1e-12, weights, 0.0)
 
 
-def _side_by_side(
-    panels: Sequence, draw: Callable, size: tuple[float, float], words: str
-) -> Picture:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(size[0] * len(panels), size[1]), layout="constrained")
-    for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
-        draw(axes, panel)
-    return _picture(plot.figure_as_bytes(figure, "svg"), "svg+xml", words)
+def _picture_of(figure, words: str) -> Picture:
+    return _picture(plot.figure_as_bytes(figure, "svg", trim=True), "svg+xml", words)
 
 
 def _picture(content: bytes, kind: str, words: str) -> Picture:

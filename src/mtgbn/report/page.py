@@ -88,8 +88,10 @@ def render(template: str, data: dict[str, Any], **context: Any) -> Report:
 
 
 def sentence(text: str) -> str:
-    """A message with a capital letter and a full stop."""
-    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "?", "!")) else ".")
+    """A message with a capital letter, unless it begins with a name, and a full stop."""
+    if text.split(" ")[0].islower() and text.split(" ")[0].isalpha():
+        text = text[0].upper() + text[1:]
+    return text if text.endswith((".", "?", "!")) else text + "."
 
 
 def brief(value: Any) -> str:

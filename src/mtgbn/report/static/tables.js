@@ -145,7 +145,7 @@ function showTable(root, text) {
     body.replaceChildren(...shown.map((place) => make("tr", {}, ...rows[place].map((cell, column) =>
       numeric[column] && cell !== "n/a"
         ? make("td", { class: "number", "data-value": cell, title: cell }, shortNumber(cell))
-        : make("td", {}, cell)))));
+        : make("td", { class: numeric[column] ? "number" : null }, cell)))));
     const last = first + shown.length;
     const whole = found.length === rows.length ? "" : ` of ${rows.length}`;
     if (!rows.length) status.textContent = "There are no rows.";
