@@ -15,13 +15,14 @@ from mtgbn.files import table_text
 from mtgbn.report import figures
 from mtgbn.report.commands import compare_command
 from mtgbn.report.page import Report, render, sentence
-from mtgbn.report.places import map_positions
+from mtgbn.report.places import labels_of, map_positions
 
 __all__ = ["comparison_report"]
 
 # Of a table; the others are left to its file.
 _MOST_ROWS = 8_000
 _MOST_FINDINGS = 5
+_MOST_CARDS = 12
 _SMALL_Q = 0.05
 
 
@@ -316,7 +317,9 @@ def _run(about: dict[str, Any], methods: list[str]) -> dict[str, Any]:
         rows.append((name, value))
     if about.get("repetition_time") is not None:
         rows.append(("repetition time", f"{about['repetition_time']:g} s"))
+    variables = [name for each in about["templates"].values() for name in each["variables"]]
     return {
+        "regions": labels_of(variables),
         "settings": rows,
         "versions": list(about["versions"].items()),
         "people": about.get("subjects", []),
@@ -338,7 +341,9 @@ def _of_one(about: dict[str, Any], tables: dict[str, _Table]) -> Report:
                 "n_variables": len(template["variables"]),
                 "n_pairs": len(rows),
                 "n_certain": len(certain),
-                "findings": [_departure(row) for row in (certain or rows[:1])],
+                "findings": [
+                    _departure(row) for row in (certain or rows)[: _MOST_CARDS if certain else 1]
+                ],
                 "own_alarms": sum(float(row["p"]) < template["false_alarm_level"] for row in rows),
                 "level": template["false_alarm_level"],
                 "rate": template["false_alarm_rate"],

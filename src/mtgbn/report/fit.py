@@ -9,7 +9,7 @@ from mtgbn.files import table_text
 from mtgbn.learn import AVG, MTGBN, SIG
 from mtgbn.report.commands import fit_command
 from mtgbn.report.page import Report, render, sentence
-from mtgbn.report.places import map_positions
+from mtgbn.report.places import labels_of, map_positions
 from mtgbn.results.summary import fit_in_words, summarise
 from mtgbn.results.tables import edge_table, shared_edge_table
 
@@ -63,6 +63,7 @@ def fit_report(estimator: MTGBN | SIG | AVG, reading: Mapping[str, Any] | None =
         words=fit_in_words(estimator),
         facts=_facts(estimator),
         left_out=_left_out(m, n_shown),
+        regions=labels_of(estimator.variables_),
         n_edges=int(graphs.sum()),
         n_tasks=m,
         is_posterior=hasattr(estimator, "edge_probabilities_"),

@@ -6,7 +6,7 @@ import numpy as np
 
 from mtgbn.fmri.regions import load_regions
 
-__all__ = ["coordinates_of", "map_positions"]
+__all__ = ["coordinates_of", "labels_of", "map_positions"]
 
 
 def coordinates_of(variables: Sequence[str]) -> np.ndarray | None:
@@ -22,6 +22,13 @@ def coordinates_of(variables: Sequence[str]) -> np.ndarray | None:
         if all(variable in places for variable in variables):
             return np.array([places[variable] for variable in variables])
     return None
+
+
+def labels_of(variables: Sequence[str]) -> dict[str, str]:
+    """What a person would call those variables that are regions of the paper by name."""
+    regions = load_regions("all")
+    labels = dict(zip(regions.names, regions.labels, strict=True))
+    return {name: labels[name] for name in variables if name in labels}
 
 
 def map_positions(variables: Sequence[str]) -> list[list[float]] | None:
