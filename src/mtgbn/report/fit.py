@@ -16,7 +16,7 @@ from mtgbn.results.tables import edge_table, shared_edge_table
 __all__ = ["fit_report"]
 
 # Networks of further tasks are left to edges.tsv: a browser should open the page within seconds.
-_MOST_EDGES = 60_000
+_MOST_EDGES = 100_000
 
 _DIAGNOSTICS = {
     "rhat": "largest R-hat",

@@ -22,7 +22,8 @@ function onMap(positions) {
 function legibleStart(networks, n, measure) {
   return Math.max(0, ...networks.map(({ edges }) => {
     const sizes = edges.map((edge) => Math.abs(edge.value[measure])).sort((one, other) => other - one);
-    return sizes.length > 3 * n ? Math.ceil(sizes[3 * n] * 100) / 100 : 0;
+    const most = (n > 60 ? 2 : 3) * n;
+    return sizes.length > most ? Math.ceil(sizes[most] * 100) / 100 : 0;
   }));
 }
 
@@ -102,7 +103,7 @@ function networkView(root, variables, networks, measures, positions, legible) {
         group: "edges",
         data: {
           id: `e${number}`, source: `v${edge.source}`, target: `v${edge.target}`, number,
-          width: 1 + (5 * Math.abs(edge.value[main])) / widest,
+          width: (small ? 0.4 : 1) + ((small ? 2 : 5) * Math.abs(edge.value[main])) / widest,
           colour: edge.value[main] < 0 ? NEGATIVE : POSITIVE,
           line: edge.value[main] < 0 ? "dashed" : "solid",
         },
