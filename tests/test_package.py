@@ -52,7 +52,7 @@ for arguments in (["--version"], *([*command, "--help"] for command in commands)
     "name",
     [
         *("model", "sampling", "simulate", "tasks", "graphs", "search", "learn", "results"),
-        *("experiments", "experiments.figures"),
+        *("experiments", "experiments.figures", "plot", "report"),
         *("fmri.density", "fmri.granger", "fmri.regression_dcm"),
     ],
 )

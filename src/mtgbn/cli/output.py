@@ -11,7 +11,6 @@ from rich.progress import Progress, ProgressColumn
 
 from mtgbn.cli.describe import escape
 from mtgbn.errors import ExtraNotInstalledError, InputError
-from mtgbn.report import REPORT_FILE, write_report
 
 __all__ = ["add_report", "bar", "check_is_folder", "check_is_writable", "duration", "say_to"]
 
@@ -24,10 +23,12 @@ def say_to(console: Console, text: str) -> None:
 
 def add_report(folder: Path, say: Callable[[str], None]) -> Path | None:
     """Write the page about a folder into it; without the extra, say what is missing and go on."""
+    from mtgbn import report
+
     try:
-        return write_report(folder)
+        return report.write_report(folder)
     except ExtraNotInstalledError as error:
-        say(f"Note: no {REPORT_FILE}; {error}.")
+        say(f"Note: no {report.REPORT_FILE}; {error}.")
         return None
 
 
