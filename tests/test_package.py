@@ -9,7 +9,17 @@ import pytest
 
 import mtgbn
 
-EXTRAS = {"pandas", "networkx", "pydot", "arviz", "xarray", "matplotlib", "dask", "sklearn"}
+EXTRAS = {
+    "pandas",
+    "networkx",
+    "pydot",
+    "arviz",
+    "xarray",
+    "matplotlib",
+    "dask",
+    "sklearn",
+    "jinja2",
+}
 HEAVY = EXTRAS | {"numba", "scipy", "rich", "arviz_stats", "joblib"}
 
 

@@ -1,6 +1,7 @@
 """The page about a fit, in a real browser that has no network."""
 
 import html.parser
+import json
 import re
 import shlex
 import time
@@ -236,6 +237,9 @@ def test_numbers_and_words_are_those_of_the_result(sampled, opened):
     assert sum(map(int, numbers)) == 7 * len(pairs[0])
     rhat = learner.edge_diagnostics_.rhat[:, pairs[0], pairs[1]]
     assert int(numbers[0]) == (rhat < 1.01).sum()
+    about = json.loads((folder / "result.json").read_text())
+    versions = ", ".join(f"{name} {number}" for name, number in about["versions"].items())
+    assert page.page.text_content("#versions") == versions
     tasks = page.table("tasks")["rows"]
     assert [row[0] for row in tasks] == list(learner.task_names_)
     assert [int(row[2]) for row in tasks] == learner.graphs_.sum(axis=(1, 2)).tolist()

@@ -26,8 +26,10 @@ _DIAGNOSTICS = {
 }
 
 
-def fit_report(estimator: MTGBN | SIG | AVG, reading: Mapping[str, Any] | None = None) -> Report:
-    """Make the page about a fitted estimator; ``reading`` says how its data were read, if known."""
+def fit_report(estimator: MTGBN | SIG | AVG, about: Mapping[str, Any] | None = None) -> Report:
+    """Make the page about a fitted estimator; ``about`` is what result.json says, if there is one."""
+    about = {} if about is None else about
+    reading = about.get("reading")
     graphs = estimator.graphs_
     m, p = graphs.shape[:2]
     n_shown = _tasks_to_show(graphs)
@@ -70,6 +72,7 @@ def fit_report(estimator: MTGBN | SIG | AVG, reading: Mapping[str, Any] | None =
         has_relatedness=hasattr(estimator, "relatedness_"),
         diagnostics=_diagnostics(estimator),
         settings=_settings(estimator),
+        versions=list(about.get("versions", {}).items()),
         command=None if reading is None else fit_command(estimator, reading),
         python=repr(_with_seed(estimator)) + ".fit(tasks)",
     )

@@ -49,8 +49,7 @@ def report_of(result: Estimator | Study | SubjectStudy | str | os.PathLike[str])
             f"{str(folder)!r} holds neither {RESULT_FILE} nor {ABOUT_FILE}; give the folder that mtgbn "
             "fit or mtgbn compare wrote, when it is finished"
         )
-    description = read_description(folder)
-    return fit_report(load_result(folder), description.get("reading"))
+    return fit_report(load_result(folder), read_description(folder))
 
 
 def write_report(folder: str | os.PathLike[str]) -> Path:
