@@ -1,22 +1,31 @@
-# make demo: from nothing to a first result. make test: from nothing to a tested checkout.
+# make demo: from nothing to a first report. make test: from nothing to a tested checkout.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-full lint format bench clean
+.PHONY: demo test test-full browser lint format bench clean
 
-demo: $(VENV)/.installed
+demo: $(VENV)/.installed-report
 	$(BIN)/mtgbn demo
 
 # ArviZ notes the day of its first import in a file; two workers that do so at once fail.
-test: lint
+test: lint browser
 	$(BIN)/python -W ignore -c "import arviz"
 	$(BIN)/python -m pytest -n auto -m "not slow"
 
-test-full: lint
+test-full: lint browser
 	$(BIN)/python -W ignore -c "import arviz"
 	$(BIN)/python -m pytest -n auto
+
+# Reports are tested in a real browser; where none can be had, these tests are skipped and say so.
+browser:
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || \
+	command -v google-chrome >/dev/null || test -n "$$MTGBN_BROWSER" || \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends chromium >/dev/null \
+		|| echo "chromium cannot be installed; tests of reports are skipped"; \
+	else echo "no chromium; tests of reports are skipped"; fi
 
 lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .

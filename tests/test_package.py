@@ -9,7 +9,17 @@ import pytest
 
 import mtgbn
 
-EXTRAS = {"pandas", "networkx", "pydot", "arviz", "xarray", "matplotlib", "dask", "sklearn"}
+EXTRAS = {
+    "pandas",
+    "networkx",
+    "pydot",
+    "arviz",
+    "xarray",
+    "matplotlib",
+    "dask",
+    "sklearn",
+    "jinja2",
+}
 HEAVY = EXTRAS | {"numba", "scipy", "rich", "arviz_stats", "joblib"}
 
 
@@ -52,7 +62,7 @@ for arguments in (["--version"], *([*command, "--help"] for command in commands)
     "name",
     [
         *("model", "sampling", "simulate", "tasks", "graphs", "search", "learn", "results"),
-        *("experiments", "experiments.figures"),
+        *("experiments", "experiments.figures", "plot", "report"),
         *("fmri.density", "fmri.granger", "fmri.regression_dcm"),
     ],
 )

@@ -17,6 +17,8 @@ _SUBPACKAGES = (
     "learn",
     "metrics",
     "model",
+    "plot",
+    "report",
     "results",
     "sampling",
     "search",

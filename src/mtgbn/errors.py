@@ -3,6 +3,7 @@
 __all__ = [
     "CollinearityWarning",
     "ConvergenceWarning",
+    "ExtraNotInstalledError",
     "GraphError",
     "ImproperPosteriorError",
     "InputError",
@@ -12,6 +13,10 @@ __all__ = [
 
 class InputError(ValueError):
     """Data or a setting that cannot be used; the message names the culprit and what to do."""
+
+
+class ExtraNotInstalledError(InputError):
+    """Something was asked for that needs a package of one of the extras; the message says which."""
 
 
 class GraphError(ValueError):

@@ -1,5 +1,6 @@
 """The command line, in process and once as a real program."""
 
+import json
 import re
 import subprocess
 import sys
@@ -45,30 +46,33 @@ def test_help_and_version():
     assert result.output.split()[-1] == mtgbn.__version__
 
 
-@pytest.mark.parametrize("command", ["demo", "describe", "fit", "show"])
+@pytest.mark.parametrize("command", ["demo", "describe", "fit", "report", "show"])
 def test_help_of_commands(command):
     result = invoke(command, "--help")
     assert result.exit_code == 0
     assert "Usage" in result.output
 
 
-def test_demo_compares_three_ways_with_the_truth():
-    result = invoke("demo", "--tasks", "4", "--variables", "4", "--rows", "60", "--seed", "2")
-    assert result.exit_code == 0, result.output
-    assert "4 related tasks: 4 variables, 60 rows" in result.output
-    for method in ("SIG", "AVG", "MTGBN"):
-        assert re.search(rf"{method} +│.*│ +\d+\.\d │ +\d+\.\d │", result.output)
-    assert "truth" in result.output
-
-
-def test_demo_is_decided_by_its_seed():
-    def table(seed):
-        output = invoke("demo", "--tasks", "3", "--variables", "3", "--seed", seed).output
-        rows = [line.split("│") for line in output.splitlines() if "│" in line]
-        return [row[:5] for row in rows]  # the sixth is a time
-
-    assert table("1") == table("1") != []
-    assert table("1") != table("2")
+def test_demo_goes_from_nothing_to_a_report(tmp_path):
+    out = tmp_path / "demo"
+    result = invoke("demo", str(out), "--subjects", "3", "--seed", "2")
+    assert result.exit_code in (0, 3), result.output
+    page = out / "comparison" / "report.html"
+    assert str(page) in result.output
+    assert len(list((out / "series").glob("*.tsv"))) == 6
+    truth = json.loads((out / "comparison" / "comparison.json").read_text())["simulation"]
+    text = page.read_text()
+    assert "These data are simulated" in text
+    assert len(truth["altered"]) == 3
+    for each in truth["altered"]:
+        assert f"{each['source']} -> {each['target']} {each['kind']}" in result.output
+        assert f"{each['source']} → {each['target']}" in text
+    again = invoke("demo", str(out), "--subjects", "3", "--seed", "2", "--quiet")
+    assert again.output == ""
+    assert page.read_text() == text
+    (tmp_path / "mine.txt").write_text("mine")
+    refused = invoke("demo", str(tmp_path))
+    assert "holds other files" in str(refused.exception)
 
 
 def test_data_that_say_too_little_of_sigma_h_are_a_message_and_code_1(
@@ -83,7 +87,7 @@ def test_data_that_say_too_little_of_sigma_h_are_a_message_and_code_1(
     assert captured.err.startswith("mtgbn: the posterior of sigma_h is improper")
 
 
-@pytest.mark.parametrize("option", [["--tasks", "0"], ["--variables", "1"], ["--rows", "x"]])
+@pytest.mark.parametrize("option", [["--subjects", "1"], ["--seed", "x"]])
 def test_demo_refuses_what_makes_no_sense(option):
     result = invoke("demo", *option)
     assert result.exit_code == 2

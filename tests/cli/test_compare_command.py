@@ -92,7 +92,7 @@ def test_the_folder_has_what_python_finds(study, whole):
     assert about["tests"]["permutation"]["refitted"] is True
     assert about["excluded"] == []
     assert {path.name for path in out.iterdir()} == {
-        *("comparison.json", "work"),
+        *("comparison.json", "report.html", "work"),
         *(
             f"{name}.{kind}"
             for name in ("connections", "degrees", "counts", "edges", "methods")

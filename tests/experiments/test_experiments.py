@@ -20,8 +20,9 @@ from mtgbn.experiments import (
     summarise,
 )
 from mtgbn.experiments.cells import measure, measures_of
-from mtgbn.experiments.figures import draw_figure, figure_as_bytes
+from mtgbn.experiments.figures import draw_figure
 from mtgbn.experiments.tables import PAPERS_TABLE, as_csv, as_markdown, headline
+from mtgbn.plot import figure_as_bytes
 
 SYNTHETIC = ("sample-size", "task-number", "density")
 

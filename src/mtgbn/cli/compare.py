@@ -15,7 +15,14 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
 import mtgbn
-from mtgbn.cli.output import bar, check_is_folder, check_is_writable, duration, say_to
+from mtgbn.cli.output import (
+    add_report,
+    bar,
+    check_is_folder,
+    check_is_writable,
+    duration,
+    say_to,
+)
 from mtgbn.compare.cohort import Cohort, read_cohort, task_of
 from mtgbn.compare.participants import (
     Participants,
@@ -32,6 +39,7 @@ from mtgbn.files import locked, read_json, write_json
 from mtgbn.fmri.regions import some
 from mtgbn.learn import MTGBN
 from mtgbn.learn.checkpoint import fingerprint
+from mtgbn.report import REPORT_FILE
 from mtgbn.tasks.notes import notes_on
 
 __all__ = ["run_compare"]
@@ -63,9 +71,14 @@ def run_compare(
     seed: int,
     jobs: int,
     overwrite: bool,
+    report: bool,
     quiet: bool,
+    simulation: dict[str, Any] | None = None,
 ) -> int:
-    """Compare, write, say what was found; returns the exit code."""
+    """Compare, write, say what was found; returns the exit code.
+
+    ``simulation`` is the truth behind simulated data, for the report.
+    """
     console = Console(stderr=True, quiet=quiet, emoji=False, soft_wrap=True)
     say = partial(say_to, console)
     folder = Path(out)
@@ -100,9 +113,12 @@ def run_compare(
         **settings,
     }
     about = _about(cohort, table, settings, notes)
+    if simulation is not None:
+        about["simulation"] = simulation
     options = {"templates": parts, "random_state": seed, "n_jobs": jobs}
     start = time.monotonic()
     with _owned(folder, identity, overwrite) as work, _Watch(console) as watch:
+        (folder / REPORT_FILE).unlink(missing_ok=True)  # of tables that are replaced now
         if name is not None:
             found = compare_one(
                 cohort.tasks, name, learner, folder=work, progress=watch.moved, **options
@@ -129,9 +145,12 @@ def run_compare(
             lines = study_in_words(study)
             converged = all(each.converged for each in study.templates)
             lines += [f"Warning: {each}." for one in study.templates for each in one.warnings]
+        page = add_report(folder, say) if report else None
     for line in lines:
         say(line)
     say(f"Wrote {path} and tables after {duration(time.monotonic() - start)}.")
+    if page is not None:
+        say(f"Open {page} in a browser.")
     return 0 if converged and not cohort.excluded else WITH_WARNINGS
 
 
@@ -262,7 +281,11 @@ def _same(earlier: dict[str, Any], identity: dict[str, Any]) -> bool:
 
 def _empty(folder: Path) -> None:
     """Remove what this command wrote, and nothing else."""
-    for name in (ABOUT_FILE, *(f"{table}.{kind}" for table in TABLES for kind in ("tsv", "json"))):
+    for name in (
+        REPORT_FILE,
+        ABOUT_FILE,
+        *(f"{table}.{kind}" for table in TABLES for kind in ("tsv", "json")),
+    ):
         (folder / name).unlink(missing_ok=True)
     shutil.rmtree(folder / _WORK)
     (folder / _WORK).mkdir()

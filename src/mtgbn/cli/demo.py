@@ -1,85 +1,130 @@
-"""`mtgbn demo`: the main job on a simulated example, with the truth beside it."""
+"""`mtgbn demo`: the paper's study in small, on simulated series, from nothing to a report."""
 
-import time
-import warnings
+import os
+import shutil
+import sys
+import webbrowser
+from pathlib import Path
 
 import numpy as np
 from rich.console import Console
-from rich.progress import Progress
-from rich.table import Table
 
-from mtgbn.errors import ConvergenceWarning
-from mtgbn.learn import AVG, MTGBN, SIG
-from mtgbn.metrics import compare_adjacencies
-from mtgbn.simulate import Simulation, simulate_tasks
+from mtgbn.cli.compare import run_compare
+from mtgbn.cli.output import check_is_folder, say_to
+from mtgbn.errors import InputError
+from mtgbn.files import read_json, table_text, write_json, write_text
+from mtgbn.fmri.regions import load_regions
+from mtgbn.report import REPORT_FILE
+from mtgbn.simulate import BoldSimulation, simulate_bold_groups
+from mtgbn.simulate.bold import slow_cosines
 
-_METHODS = ((SIG, "each task alone"), (AVG, "all tasks as one"), (MTGBN, "all tasks together"))
-_MOST_EDGES = 12
+__all__ = ["run_demo", "write_series"]
+
+_SERIES, _COMPARISON, _TABLE = "series", "comparison", "participants.tsv"
+_DESCRIPTION = "dataset_description.json"
+_NAME = "mtgbn demo"
 
 
-def run_demo(n_tasks: int, n_variables: int, n_rows: int, seed: int) -> None:
-    """Simulate, fit, print."""
-    console = Console()
-    simulation = simulate_tasks(n_tasks, n_variables, n_rows, edge_change=0.3, random_state=seed)
-    n_edges = simulation.adjacencies.sum(axis=(1, 2))
-    console.print(
-        f"Simulated {n_tasks} related tasks: {n_variables} variables, {n_rows} rows and "
-        f"{n_edges.min()} to {n_edges.max()} edges each, many too weak to be seen in so few rows."
+def run_demo(out: str, n_subjects: int, seed: int, open_it: bool, quiet: bool) -> int:
+    """Simulate two groups, compare them, write and show the report; returns the exit code."""
+    console = Console(stderr=True, quiet=quiet, emoji=False, soft_wrap=True)
+    folder = Path(out)
+    _prepare(folder)
+    regions = load_regions("aDMN").names
+    simulation = simulate_bold_groups(
+        *(n_subjects, n_subjects), regions=regions, alteration="mixed", random_state=seed
     )
-    table = Table(title="Wrong edges per task, directions left aside", title_justify="left")
-    for heading in ("method", "", "missing", "too many", "seconds"):
-        table.add_column(heading, justify="left" if heading in ("method", "") else "right")
-    for kind, words in _METHODS:
-        start = time.perf_counter()
-        with Progress(console=console, transient=True) as progress, warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # they are printed below
-            bar = progress.add_task(kind.__name__, total=None)
-
-            def show(what, done, total, bar=bar, progress=progress, name=kind.__name__):
-                progress.update(bar, description=f"{name}: {what}", completed=done, total=total)
-
-            learner = kind(random_state=seed, n_jobs=-1).fit(simulation.tasks, progress=show)
-        wrong = [
-            compare_adjacencies(graph, truth)
-            for graph, truth in zip(learner.graphs_, simulation.adjacencies, strict=True)
-        ]
-        table.add_row(
-            kind.__name__,
-            words,
-            f"{np.mean([w.false_negatives for w in wrong]):.1f}",
-            f"{np.mean([w.false_positives for w in wrong]):.1f}",
-            f"{time.perf_counter() - start:.1f}",
-        )
-    console.print(table)
-    if learner.converged_:
-        console.print(
-            f"MTGBN converged after {learner.n_iter_} iterations: {learner.stop_reason_}. The first run "
-            "ever also compiles."
-        )
-    for warning in learner.warnings_:
-        console.print(f"Warning: {warning}.")
-    for line in learner.relatedness_.in_words():
-        console.print(line)
-    console.print(_edges(learner, simulation))
-
-
-def _edges(learner: MTGBN, simulation: Simulation) -> Table:
-    """The pairs that most tasks join, with how many truly do."""
-    table = Table(title="Most common edges", title_justify="left")
-    for heading in ("pair", "tasks, learned", "truth", "mean coefficient"):
-        table.add_column(heading, justify="left" if heading == "pair" else "right")
-    joined, true = (
-        np.triu(graphs | graphs.transpose(0, 2, 1)).sum(axis=0)
-        for graphs in (learner.graphs_, simulation.adjacencies)
+    write_series(simulation, folder)
+    say_to(
+        console,
+        f"Simulated {n_subjects} controls and {n_subjects} patients: {len(regions)} regions, "
+        f"{len(simulation.series[0])} volumes, TR {simulation.repetition_time:g} s. Altered in "
+        f"patients: {'; '.join(_altered(simulation))}.",
     )
-    rows, columns = np.nonzero(joined)
-    order = np.argsort(-joined[rows, columns], kind="stable")[:_MOST_EDGES]
-    for i, j in zip(rows[order], columns[order], strict=True):
-        coefficients = learner.coefficients_[:, i, j] + learner.coefficients_[:, j, i]
-        table.add_row(
-            f"{learner.variables_[i]} - {learner.variables_[j]}",
-            f"{joined[i, j]} of {len(learner.graphs_)}",
-            str(true[i, j]),
-            f"{coefficients[coefficients != 0].mean():+.2f}",
-        )
-    return table
+    code = run_compare(
+        str(folder / _SERIES),
+        str(folder / _COMPARISON),
+        participants=str(folder / _TABLE),
+        column=None,
+        groups=None,
+        templates=None,
+        reading={"standardise": True, "effective_samples": "bartlett", "missing": "error"},
+        learning={},
+        fitting="separate",
+        permutations=0,
+        methods="mtgbn,sig,gc,rdcm",
+        density=None,
+        subject=None,
+        controls=None,
+        tr=None,
+        seed=seed,
+        jobs=-1,
+        overwrite=True,
+        report=True,
+        quiet=quiet,
+        simulation=_truth(simulation),
+    )
+    page = folder / _COMPARISON / REPORT_FILE
+    if open_it and page.exists() and _has_screen():
+        webbrowser.open(page.resolve().as_uri())
+    return code
+
+
+def write_series(simulation: BoldSimulation, folder: Path) -> None:
+    """Write high-passed series and the table of participants, as a lab would have them."""
+    series = folder / _SERIES
+    series.mkdir(parents=True, exist_ok=True)
+    for name, values in zip(simulation.subjects, simulation.series, strict=True):
+        cleaned = _high_passed(values, simulation.repetition_time)
+        path = series / f"{name}_task-rest_timeseries.tsv"
+        write_text(path, table_text([simulation.regions, *cleaned.tolist()]))
+        write_json(path.with_suffix(".json"), {"RepetitionTime": simulation.repetition_time})
+    rows = zip(simulation.subjects, simulation.groups.tolist(), strict=True)
+    write_text(folder / _TABLE, table_text([["participant_id", "group"], *rows]))
+
+
+def _high_passed(values: np.ndarray, repetition_time: float) -> np.ndarray:
+    """Without mean, line, and all that is slower than 128 s."""
+    n = len(values)
+    slow = np.column_stack([np.ones(n), np.arange(n), slow_cosines(n, repetition_time)])
+    basis, _ = np.linalg.qr(slow)
+    return values - basis @ (basis.T @ values)
+
+
+def _prepare(folder: Path) -> None:
+    """An empty folder, or one of an earlier demo."""
+    check_is_folder(folder)
+    if folder.exists() and any(folder.iterdir()):
+        if read_json(folder / _DESCRIPTION).get("Name") != _NAME:
+            raise InputError(f"{str(folder)!r} holds other files; give a new or empty folder")
+        shutil.rmtree(folder / _SERIES, ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / _DESCRIPTION, {"Name": _NAME, "BIDSVersion": "1.10.0"})
+
+
+def _altered(simulation: BoldSimulation) -> list[str]:
+    names = simulation.regions
+    return [f"{names[i]} -> {names[j]} {kind}" for i, j, kind in simulation.altered]
+
+
+def _truth(simulation: BoldSimulation) -> dict:
+    """What the report is to say of the data."""
+    names = simulation.regions
+    n_edges = simulation.adjacencies[0].sum()
+    return {
+        "description": "They are nobody's: BOLD series of a random network with "
+        f"{n_edges} connections between the regions, its strengths varied from subject to subject "
+        f"(mtgbn.simulate.simulate_bold_groups). In the patients {len(simulation.altered)} connections "
+        "were altered, and a comparison should find these and no others:",
+        "altered": [
+            {"source": names[i], "target": names[j], "kind": kind}
+            for i, j, kind in simulation.altered
+        ],
+    }
+
+
+def _has_screen() -> bool:
+    if not sys.stderr.isatty():
+        return False
+    is_unix = sys.platform not in ("win32", "darwin")
+    return not is_unix or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

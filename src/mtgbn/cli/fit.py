@@ -18,11 +18,19 @@ from rich.table import Table
 from mtgbn.cli.cluster import connected
 from mtgbn.cli.describe import escape, read_tasks
 from mtgbn.cli.edge_prior import EdgePriorFile, read_edge_prior
-from mtgbn.cli.output import bar, check_is_folder, check_is_writable, duration, say_to
+from mtgbn.cli.output import (
+    add_report,
+    bar,
+    check_is_folder,
+    check_is_writable,
+    duration,
+    say_to,
+)
 from mtgbn.errors import ConvergenceWarning, ImproperPosteriorError, InputError
 from mtgbn.files import locked
 from mtgbn.learn import AVG, MTGBN, SIG, State
 from mtgbn.learn.explore import N_BLOCKS, Exploration
+from mtgbn.report import REPORT_FILE
 from mtgbn.results import load_result, save_result, summarise
 from mtgbn.results.folder import GRAPH_FORMATS, RESULT_FILE, plain
 from mtgbn.search import Knowledge
@@ -49,6 +57,7 @@ def run_fit(
     writing: dict[str, Any],
     resume: bool,
     overwrite: bool,
+    report: bool,
     quiet: bool,
 ) -> int:
     """Fit, write, say what was found; returns the exit code."""
@@ -72,10 +81,14 @@ def run_fit(
         with locked(folder):
             if resume and (code := _finished(folder, estimator, tasks)) is not None:
                 say(f"{out} holds this very result, finished; nothing to resume.")
+                if report and not (folder / REPORT_FILE).exists():  # it was killed in between
+                    add_report(folder, say)
                 return code
             _clean(folder, estimator, resume)
             _fit(estimator, tasks, folder, scheduler, console)
-            save_result(estimator, folder, **writing)
+            (folder / REPORT_FILE).unlink(missing_ok=True)  # of the result that is replaced now
+            save_result(estimator, folder, reading=reading, **writing)
+            page = add_report(folder, say) if report else None
             converged = getattr(estimator, "converged_", True)
             if converged:  # otherwise a larger --max-iter can go on from it
                 (folder / _CHECKPOINT).unlink(missing_ok=True)
@@ -88,6 +101,8 @@ def run_fit(
         say(line)
     seconds = time.monotonic() - start
     say(f"Wrote {folder / RESULT_FILE} after {seconds:.1f} s; see: mtgbn show {out}")
+    if page is not None:
+        say(f"Open {page} in a browser.")
     return 0 if converged else NOT_CONVERGED
 
 

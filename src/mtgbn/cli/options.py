@@ -14,6 +14,7 @@ __all__ = [
     "reading_of",
     "reading_options",
     "refuse",
+    "report_option",
     "seed_option",
 ]
 
@@ -120,6 +121,13 @@ def reading_of(data, pattern, task_column, standardise, effective_samples, missi
 
 seed_option = click.option(
     "--seed", default=1, show_default=True, type=click.IntRange(0), help="Same seed, same result."
+)
+
+report_option = click.option(
+    "--report/--no-report",
+    default=True,
+    show_default=True,
+    help="Also write OUT/report.html, a page that shows the result.",
 )
 
 learning_options = _together(

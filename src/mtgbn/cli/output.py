@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -9,15 +10,26 @@ from rich.console import Console
 from rich.progress import Progress, ProgressColumn
 
 from mtgbn.cli.describe import escape
-from mtgbn.errors import InputError
+from mtgbn.errors import ExtraNotInstalledError, InputError
 
-__all__ = ["bar", "check_is_folder", "check_is_writable", "duration", "say_to"]
+__all__ = ["add_report", "bar", "check_is_folder", "check_is_writable", "duration", "say_to"]
 
 
 def say_to(console: Console, text: str) -> None:
     """Tell the user; a terminal that went away is no reason to end the work."""
     with contextlib.suppress(OSError, ValueError):
         console.print(escape(text))
+
+
+def add_report(folder: Path, say: Callable[[str], None]) -> Path | None:
+    """Write the page about a folder into it; without the extra, say what is missing and go on."""
+    from mtgbn import report
+
+    try:
+        return report.write_report(folder)
+    except ExtraNotInstalledError as error:
+        say(f"Note: no {report.REPORT_FILE}; {error}.")
+        return None
 
 
 def bar(console: Console, *columns: ProgressColumn) -> Progress:

@@ -14,6 +14,7 @@ from mtgbn.cli.options import (
     reading_of,
     reading_options,
     refuse,
+    report_option,
     seed_option,
 )
 
@@ -134,6 +135,7 @@ def extract(context: click.Context, images: str, out: str, **options) -> None:
 @seed_option
 @_jobs_option
 @_overwrite_option
+@report_option
 @_quiet_option
 @click.pass_context
 def compare(context: click.Context, data: str, out: str, **options) -> None:
@@ -146,8 +148,8 @@ def compare(context: click.Context, data: str, out: str, **options) -> None:
     OUT gets connections.tsv (every connection with counts, tests, corrections and effect sizes),
     degrees.tsv (the paper's Table 3), counts.tsv, edges.tsv (every edge of every subject), with
     --methods or --density methods.tsv (the paper's Table 4), each with a .json that explains its
-    columns, and comparison.json (what was run, with whom, and who was left out). source and target are i
-    and j of i -> j.
+    columns, comparison.json (what was run, with whom, and who was left out), and report.html, a page
+    that shows all of it. source and target are i and j of i -> j.
 
     With --subject OUT gets departures.tsv, the connections that are probable in that subject and rare
     among controls or the reverse, each with a p-value and a false discovery rate; and alarms.tsv, how
@@ -199,7 +201,7 @@ _OF_PARTICIPANTS = (
 _OF_GROUP_LEVEL = (
     *("participants", "column", "groups", "templates", "fitting", "permutations", "methods"),
     *("density", "standardise", "effective_samples", "missing", "estimator", "rounds", "nu0"),
-    *("restarts", "draws", "max_iter", "seed", "overwrite"),
+    *("restarts", "draws", "max_iter", "seed", "overwrite", "report"),
 )
 
 
@@ -234,6 +236,7 @@ _OF_GROUP_LEVEL = (
     help="Processes at once; of participants each has an image in memory. -1: all cores.",
 )
 @_overwrite_option
+@report_option
 @_quiet_option
 @click.pass_context
 def bids(context: click.Context, bids_dir: str, out: str, level: str, **options) -> None:

@@ -5,10 +5,10 @@ import numpy as np
 from mtgbn.compare.study import Study, SubjectStudy, TemplateComparison
 from mtgbn.compare.tables import ALARM_LEVEL, INDEPENDENCE, RELABELLING, permuted
 
-__all__ = ["study_in_words", "subject_in_words"]
+__all__ = ["LARGEST_FDR", "study_in_words", "subject_in_words"]
 
 # Departures with a larger share of false discoveries are not worth a sentence.
-_LARGEST_FDR = 0.2
+LARGEST_FDR = 0.2
 
 
 def study_in_words(study: Study, most: int = 5) -> list[str]:
@@ -69,17 +69,17 @@ def subject_in_words(study: SubjectStudy, most: int = 5) -> list[str]:
     lines = []
     n = len(study.controls)
     for name, (variables, found) in study.templates.items():
-        number = int(np.sum(found.fdr <= _LARGEST_FDR))
+        number = int(np.sum(found.fdr <= LARGEST_FDR))
         if number == 0:
             lines.append(
                 f"{name}: no connection of {study.subject} departs from the {n} controls with a false "
-                f"discovery rate of at most {_LARGEST_FDR:g}; the nearest:"
+                f"discovery rate of at most {LARGEST_FDR:g}; the nearest:"
             )
         else:
             lines.append(
                 f"{name}: {number} connection{'s' * (number > 1)} of {study.subject} depart"
                 f"{'s' * (number == 1)} from the {n} controls (false discovery rate at most "
-                f"{_LARGEST_FDR:g}):"
+                f"{LARGEST_FDR:g}):"
             )
         for k in range(min(most, max(number, 1))):
             pair = f"{variables[found.source[k]]} - {variables[found.target[k]]}"

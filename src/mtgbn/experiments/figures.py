@@ -1,14 +1,12 @@
 """The paper's figures: means over repetitions with 95 % confidence bands."""
 
-import io
-
 import numpy as np
 from scipy.stats import t as student
 
 from mtgbn.experiments.designs import METHODS, Experiment, Setting
 from mtgbn.experiments.tables import Summary, main_measure
 
-__all__ = ["draw_figure", "figure_as_bytes"]
+__all__ = ["draw_figure"]
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart; markers say the same again.
 _COLOURS = ("#0072B2", "#E69F00", "#999999", "#CC79A7", "#56B4E9", "#009E73", "#000000")
@@ -72,17 +70,6 @@ def draw_figure(experiment: Experiment, summaries: list[Summary]):
     figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=4)
     figure.suptitle(experiment.title)
     return figure
-
-
-def figure_as_bytes(figure, kind: str) -> bytes:
-    """The figure as SVG or PNG, the same bytes for the same numbers."""
-    import matplotlib
-
-    buffer = io.BytesIO()
-    metadata = {"Date": None} if kind == "svg" else {"Software": None}
-    with matplotlib.rc_context({"svg.hashsalt": "mtgbn", "svg.fonttype": "none"}):
-        figure.savefig(buffer, format=kind, dpi=150, metadata=metadata)
-    return buffer.getvalue()
 
 
 def _draw_lines(panel, experiment, summaries, chosen: Setting, measure: str) -> None:

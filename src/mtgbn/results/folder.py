@@ -31,7 +31,14 @@ from mtgbn.sampling import Draws
 from mtgbn.search import Knowledge
 from mtgbn.tasks import Tasks
 
-__all__ = ["GRAPH_FORMATS", "RESULT_FILE", "load_result", "plain", "save_result"]
+__all__ = [
+    "GRAPH_FORMATS",
+    "RESULT_FILE",
+    "load_result",
+    "plain",
+    "read_description",
+    "save_result",
+]
 
 RESULT_FILE = "result.json"
 GRAPH_FORMATS = {"graphml": to_graphml, "dot": to_dot}
@@ -61,6 +68,7 @@ def save_result(
     *,
     draws_format: DrawsFormat = "npz",
     graph_formats: tuple[GraphFormat, ...] = (),
+    reading: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write a fitted estimator to a folder, which is made if need be.
 
@@ -72,6 +80,8 @@ def save_result(
         Of the draws of sigma_h. Without them a loaded result cannot predict.
     graph_formats : tuple of {"graphml", "dot"}
         Also write every task's graph, into a subfolder of that name.
+    reading : mapping, optional
+        How the data were read (options of `Tasks.from_any`), for those who want to repeat the fit.
 
     A result that the folder holds already is replaced, with all its files; others stay.
 
@@ -97,6 +107,8 @@ def save_result(
         raise InputError(f"{str(folder)!r} is a file; give a folder for the result")
     folder.mkdir(parents=True, exist_ok=True)
     about, arrays = _describe(estimator)
+    if reading is not None:
+        about["reading"] = plain(reading)
     contents = {_EDGES_FILE: edge_table(estimator).encode(), _NETWORKS_FILE: _npz(arrays)}
     if hasattr(estimator, "edge_probabilities_"):
         contents[_PROBABILITIES_FILE] = probability_table(estimator).encode()

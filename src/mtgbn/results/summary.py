@@ -5,9 +5,9 @@ from typing import NamedTuple
 import numpy as np
 
 from mtgbn.learn import AVG, MTGBN, SIG
-from mtgbn.results.tables import edge_directions
+from mtgbn.results.tables import edge_directions, shared_edges
 
-__all__ = ["Summary", "SummaryTable", "summarise"]
+__all__ = ["Summary", "SummaryTable", "fit_in_words", "summarise"]
 
 # Below this R-hat says that the chains agree about an adjacency; the usual limit for a glance.
 _GOOD_RHAT = 1.05
@@ -33,6 +33,13 @@ class Summary(NamedTuple):
 
 def summarise(estimator: MTGBN | SIG | AVG, most_edges: int = 20) -> Summary:
     """Describe what was learned: how the fit ended, every task, and the most common edges."""
+    lines = fit_in_words(estimator)
+    lines += [f"Warning: {warning}." for warning in getattr(estimator, "warnings_", ())]
+    return Summary(lines, _tasks(estimator), _edges(estimator, most_edges))
+
+
+def fit_in_words(estimator: MTGBN | SIG | AVG) -> list[str]:
+    """What was fitted, how it ended, and how alike the tasks are; warnings are not among it."""
     m, p = len(estimator.graphs_), len(estimator.variables_)
     counts = estimator.graphs_.sum(axis=(1, 2))
     low, high = counts.min(), counts.max()
@@ -55,8 +62,7 @@ def summarise(estimator: MTGBN | SIG | AVG, most_edges: int = 20) -> Summary:
             f"{estimator.agreement_:.0%} of the directions that were chosen follow one order of the "
             "variables, common to all tasks."
         )
-    lines += [f"Warning: {warning}." for warning in getattr(estimator, "warnings_", ())]
-    return Summary(lines, _tasks(estimator), _edges(estimator, most_edges))
+    return lines
 
 
 def _how_it_ended(estimator: MTGBN) -> str:
@@ -106,23 +112,17 @@ def _tasks(estimator) -> SummaryTable:
 
 
 def _edges(estimator, most_edges: int) -> SummaryTable:
-    graphs, variables = estimator.graphs_, estimator.variables_
-    probabilities = getattr(estimator, "adjacency_probabilities_", None)
-    shared = np.triu((graphs | graphs.transpose(0, 2, 1)).sum(axis=0), 1)
-    pairs = np.argwhere(shared)
-    order = np.argsort(-shared[pairs[:, 0], pairs[:, 1]], kind="stable")[:most_edges]
+    variables, m = estimator.variables_, len(estimator.graphs_)
     rows = []
-    for i, j in pairs[order]:
-        forward, back = graphs[:, i, j].sum(), graphs[:, j, i].sum()
-        if forward < back:
-            i, j, forward, back = j, i, back, forward
-        arrow = f"{variables[i]} -> {variables[j]}" + (f" (other way in {back})" if back else "")
-        values = estimator.coefficients_[graphs[:, i, j], i, j]
-        row = (arrow, f"{forward + back} of {len(graphs)}", f"{values.mean():+.2f}")
-        if probabilities is not None:
-            row += (f"{probabilities[:, i, j].mean():.2f}",)
+    for edge in shared_edges(estimator)[:most_edges]:
+        arrow = f"{variables[edge.source]} -> {variables[edge.target]}"
+        if edge.backward:
+            arrow += f" (other way in {edge.backward})"
+        row = (arrow, f"{edge.forward + edge.backward} of {m}", f"{edge.coefficient:+.2f}")
+        if edge.probability is not None:
+            row += (f"{edge.probability:.2f}",)
         rows.append(row)
     headings = ("edge", "tasks", "mean coefficient")
-    if probabilities is not None:
+    if hasattr(estimator, "adjacency_probabilities_"):
         headings += ("mean adjacency probability",)
     return SummaryTable(headings, rows)

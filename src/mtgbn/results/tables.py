@@ -1,15 +1,73 @@
 """What was learned as tables of text: every edge, and every pair that may be one."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from mtgbn.files import table_text
 from mtgbn.graphs import restricted_cpdag
 from mtgbn.learn import AVG, MTGBN, SIG
 
-__all__ = ["edge_directions", "edge_table", "probability_table"]
+__all__ = [
+    "SharedEdge",
+    "edge_directions",
+    "edge_table",
+    "probability_table",
+    "shared_edge_table",
+    "shared_edges",
+]
 
 # Pairs whose adjacency probability is not above this are left out: with many variables they are most.
 _SMALLEST_PROBABILITY = 0.01
+
+
+class SharedEdge(NamedTuple):
+    """A pair that at least one task joins; it points as most of them have it."""
+
+    source: int
+    target: int
+    forward: int
+    """Tasks with source -> target."""
+    backward: int
+    """Tasks with target -> source."""
+    coefficient: float
+    """Mean over the tasks with source -> target."""
+    probability: float | None
+    """Mean over all tasks of the adjacency probability; only of a posterior estimate."""
+
+
+def shared_edges(estimator: MTGBN | SIG | AVG) -> list[SharedEdge]:
+    """Every pair that a task joins, those of most tasks first."""
+    graphs = estimator.graphs_
+    probabilities = getattr(estimator, "adjacency_probabilities_", None)
+    joined = np.triu((graphs | graphs.transpose(0, 2, 1)).sum(axis=0), 1)
+    pairs = np.argwhere(joined)
+    order = np.argsort(-joined[pairs[:, 0], pairs[:, 1]], kind="stable")
+    found = []
+    for i, j in pairs[order].tolist():
+        forward, backward = int(graphs[:, i, j].sum()), int(graphs[:, j, i].sum())
+        if forward < backward:
+            i, j, forward, backward = j, i, backward, forward
+        coefficient = float(estimator.coefficients_[graphs[:, i, j], i, j].mean())
+        mean = None if probabilities is None else float(probabilities[:, i, j].mean())
+        found.append(SharedEdge(i, j, forward, backward, coefficient, mean))
+    return found
+
+
+def shared_edge_table(estimator: MTGBN | SIG | AVG) -> str:
+    """`shared_edges` as TSV, with a header."""
+    columns = ["source", "target", "tasks", "share", "other_way", "mean_coefficient"]
+    if hasattr(estimator, "adjacency_probabilities_"):
+        columns.append("mean_adjacency_probability")
+    lines = [columns]
+    for edge in shared_edges(estimator):
+        tasks = edge.forward + edge.backward
+        names = (estimator.variables_[edge.source], estimator.variables_[edge.target])
+        numbers = [tasks / len(estimator.graphs_), edge.backward, edge.coefficient]
+        if edge.probability is not None:
+            numbers.append(edge.probability)
+        lines.append([*names, str(tasks), *map(repr, numbers)])
+    return table_text(lines)
 
 
 def edge_directions(estimator: MTGBN | SIG | AVG) -> np.ndarray:

@@ -1,0 +1,106 @@
+"""The command lines that repeat a fit or a comparison."""
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from mtgbn.compare.templates import find_templates
+from mtgbn.learn import AVG, MTGBN, SIG
+
+__all__ = ["compare_command", "fit_command"]
+
+_FLAGS = {
+    "estimator": "--estimator",
+    "nu0": "--nu0",
+    "edge_prior": "--edge-prior",
+    "structure_prior": "--structure-prior",
+    "search": "--search",
+    "n_restarts": "--restarts",
+    "tabu": "--tabu",
+    "candidates": "--candidates",
+    "n_draws": "--draws",
+    "n_rounds": "--rounds",
+    "tol": "--tol",
+    "max_iter": "--max-iter",
+}
+_READING_FLAGS = {
+    "pattern": "--pattern",
+    "task": "--task-column",
+    "effective_samples": "--effective-samples",
+}
+
+
+def fit_command(estimator: MTGBN | SIG | AVG, reading: Mapping[str, Any]) -> str | None:
+    """The line that repeats a fit; None if its seed is none that a command line could give."""
+    seed = estimator.random_state_
+    if not isinstance(seed, int):
+        return None
+    words = ["mtgbn", "fit", "DATA", "OUT"]
+    if not isinstance(estimator, MTGBN):
+        words += ["--method", type(estimator).__name__.lower()]
+    words += _learning(type(estimator), estimator.get_params())
+    if not getattr(estimator, "shared_directions", True):
+        words.append("--own-directions")
+    if estimator.knowledge is not None:
+        words += ["--knowledge", "KNOWLEDGE.json"]
+    return shlex.join([*words, *_reading(reading), "--seed", str(seed)])
+
+
+def compare_command(about: Mapping[str, Any], methods: list[str]) -> str | None:
+    """The line that repeats a comparison, from its comparison.json; None if that does not say."""
+    settings = about.get("settings")
+    if not isinstance(settings, dict) or "seed" not in settings:
+        return None
+    words = ["mtgbn", "compare", "DATA", "OUT", "--group", about["participants_table"]]
+    words += ["--column", settings["participants_column"]]
+    if "subject" in settings:
+        words += ["--subject", settings["subject"], "--controls", settings["groups"][0]]
+    else:
+        words += ["--groups", *settings["groups"]]
+    variables = [name for names in settings["templates"].values() for name in names]
+    usual, _ = find_templates(variables)
+    if {key: list(names) for key, names in usual.items()} != settings["templates"]:
+        is_one = list(settings["templates"]) == ["all"]
+        words += ["--templates", "all" if is_one else "TEMPLATES.tsv"]
+    words += _learning(MTGBN, settings["learner"])
+    if settings.get("fitting", "separate") != "separate":
+        words += ["--fitting", settings["fitting"]]
+    permutation = (about.get("tests") or {}).get("permutation")
+    if permutation:
+        words += ["--permutations", str(permutation["relabellings"])]
+    if methods:
+        words += ["--methods", ",".join(methods)]
+        per_subject = about["density"]["edges_per_subject"]
+        words += ["--density", str(per_subject)] if isinstance(per_subject, int) else []
+    return shlex.join([*words, *_reading(settings["reading"]), "--seed", str(settings["seed"])])
+
+
+def _learning(kind: type, settings: Mapping[str, Any]) -> list[str]:
+    defaults = kind().get_params()
+    words = []
+    for name, value in settings.items():
+        if name not in _FLAGS or repr(value) == repr(defaults[name]):
+            continue
+        text = _edge_prior_text(value) if name == "edge_prior" else str(value)
+        words += [_FLAGS[name], text]
+    return words
+
+
+def _reading(reading: Mapping[str, Any]) -> list[str]:
+    words = []
+    if reading.get("standardise"):
+        words.append("--standardise")
+    if reading.get("missing", "error") != "error":
+        words += ["--missing", str(reading["missing"])]
+    for name, flag in _READING_FLAGS.items():
+        if reading.get(name) is not None:
+            words += [flag, str(reading[name])]
+    return words
+
+
+def _edge_prior_text(value: Any) -> str:
+    if np.ndim(value) == 2 or (isinstance(value, tuple | list) and np.ndim(value[0]) == 2):
+        return "PROBABILITIES.tsv"
+    return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)

@@ -1,0 +1,122 @@
+"""Static figures of a comparison, as images that a page can hold."""
+
+import base64
+import importlib.util
+import io
+import warnings
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from mtgbn import plot
+from mtgbn.report.places import coordinates_of
+
+__all__ = [
+    "Picture",
+    "circle_pictures",
+    "counts_pictures",
+    "degrees_picture",
+    "glass_brain_picture",
+]
+
+# Shares of a group below this, and differences below half of it, are left out of static figures.
+SMALLEST_SHARE = 0.4
+
+
+class Picture(NamedTuple):
+    """An image within a page."""
+
+    source: str
+    """As a data address."""
+    words: str
+    """For those who cannot see it."""
+
+
+def circle_pictures(
+    panels: Sequence[tuple[str, np.ndarray]], variables: Sequence[str], words: str
+) -> list[Picture]:
+    """Networks on circles: names and weights of each."""
+    return [
+        _picture_of(
+            plot.plot_graph(_thinned(weights), variables, title=name, largest=1.0),
+            f"{name}: {words}",
+        )
+        for name, weights in panels
+    ]
+
+
+def counts_pictures(
+    panels: Sequence[tuple[str, np.ndarray, int]], variables: Sequence[str], words: str
+) -> list[Picture]:
+    """Heat maps: names, counts and numbers of subjects of each."""
+    return [
+        _picture_of(plot.plot_counts(counts, variables, n, title=name), f"{name}: {words}")
+        for name, counts, n in panels
+    ]
+
+
+def degrees_picture(
+    degrees: tuple[np.ndarray, np.ndarray],
+    variables: Sequence[str],
+    labels: tuple[str, str],
+    words: str,
+) -> Picture:
+    """Edges at every variable, per subject, of two groups."""
+    return _picture_of(plot.plot_degrees(*degrees, variables, labels), words)
+
+
+def glass_brain_picture(
+    panels: Sequence[tuple[str, np.ndarray]], variables: Sequence[str], words: str
+) -> Picture | None:
+    """Networks in the brain, one above the other; None if nobody knows where, or without nilearn."""
+    coordinates = coordinates_of(variables)
+    if coordinates is None or importlib.util.find_spec("nilearn") is None:
+        return None
+    from matplotlib.colors import LinearSegmentedColormap
+    from matplotlib.figure import Figure
+
+    # nilearn makes lines the wider the nearer they are to the end of the scale; at its end, too wide.
+    end = 4.0
+    stops = [(0.0, plot.VERMILION), (0.5 - 0.5 / end, plot.VERMILION), (0.5, "white")]
+    stops += [(0.5 + 0.5 / end, plot.BLUE), (1.0, plot.BLUE)]
+    colours = LinearSegmentedColormap.from_list("signs", stops)
+    figure = Figure(figsize=(9.0, 3.4 * len(panels)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that matrices are not symmetric, which is meant
+        from nilearn.plotting import plot_connectome
+
+        for place, (name, weights) in enumerate(panels):
+            height = 1 / len(panels)
+            bottom = 1 - (place + 1) * height
+            plot_connectome(
+                _thinned(weights),
+                coordinates,
+                node_color=plot.INK,
+                node_size=18,
+                edge_cmap=colours,
+                edge_vmin=-end,
+                edge_vmax=end,
+                display_mode="ortho",
+                figure=figure,
+                axes=(0.0, bottom, 1.0, 0.88 * height),
+                colorbar=False,
+            )
+            figure.text(0.01, bottom + 0.92 * height, name, fontsize=11, parse_math=False)
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format="png", dpi=110, metadata={"Software": None})
+    return _picture(buffer.getvalue(), "png", words)
+
+
+def _thinned(weights: np.ndarray) -> np.ndarray:
+    weights = np.asarray(weights, dtype=float)
+    least = SMALLEST_SHARE / 2 if (weights < 0).any() else SMALLEST_SHARE
+    return np.where(np.abs(weights) >= least - 1e-12, weights, 0.0)
+
+
+def _picture_of(figure, words: str) -> Picture:
+    return _picture(plot.figure_as_bytes(figure, "svg", trim=True), "svg+xml", words)
+
+
+def _picture(content: bytes, kind: str, words: str) -> Picture:
+    return Picture(f"data:image/{kind};base64,{base64.b64encode(content).decode()}", words)

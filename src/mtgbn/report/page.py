@@ -1,0 +1,117 @@
+"""A page from a template and plain data: everything within one file, every name as text."""
+
+import html
+import json
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import mtgbn
+from mtgbn.errors import ExtraNotInstalledError
+from mtgbn.files import write_text
+
+__all__ = ["Report", "render", "sentence"]
+
+_HEIGHT_IN_NOTEBOOKS = 900
+
+
+class Report:
+    """A finished page.
+
+    Attributes
+    ----------
+    html : str
+        The whole page.
+    """
+
+    def __init__(self, page: str) -> None:
+        self.html = page
+
+    def save_as_html(self, path: str | Path) -> Path:
+        """Write the page to a file, which is whole or not there."""
+        path = Path(path)
+        write_text(path, self.html)
+        return path
+
+    def _repr_html_(self) -> str:
+        """The page within that of a notebook."""
+        return (
+            f'<iframe title="mtgbn report" srcdoc="{html.escape(self.html)}" width="100%" '
+            f'height="{_HEIGHT_IN_NOTEBOOKS}" style="border: 1px solid #d8dee6"></iframe>'
+        )
+
+    def __repr__(self) -> str:
+        return f"Report of {len(self.html.encode()):,} bytes; save_as_html(path) writes it"
+
+
+def render(template: str, data: dict[str, Any], **context: Any) -> Report:
+    """Fill in a template.
+
+    Parameters
+    ----------
+    template : str
+        File in ``templates/``.
+    data : dict
+        What the scripts of the page get, as JSON.
+    **context
+        What the template itself shows; text is escaped.
+    """
+    try:
+        import jinja2
+        from markupsafe import Markup
+    except ImportError as error:
+        raise ExtraNotInstalledError("reports need jinja2: pip install 'mtgbn[report]'") from error
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(lambda name: _text("templates", name)),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["brief"] = brief
+    page = environment.get_template(template).render(
+        **context,
+        version=mtgbn.__version__,
+        style=Markup(_text("static", "report.css")),
+        scripts=[
+            Markup(text)
+            for text in (
+                _text("vendor", "cytoscape.min.js"),
+                _text("static", "tables.js"),
+                _text("static", "networks.js"),
+                _text("static", "report.js"),
+            )
+        ],
+        data=Markup(_json_for_script(data)),
+    )
+    return Report(page + "\n")
+
+
+def sentence(text: str) -> str:
+    """A message with a capital letter, unless it begins with a name, and a full stop."""
+    if text.split(" ")[0].islower() and text.split(" ")[0].isalpha():
+        text = text[0].upper() + text[1:]
+    return text if text.endswith((".", "?", "!")) else text + "."
+
+
+def brief(value: Any) -> str:
+    """A number as a person would say it; other things as they are."""
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: "default"}[value]
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, dict | list | tuple):
+        return json.dumps(value, ensure_ascii=False, default=str)
+    return str(value)
+
+
+def _json_for_script(data: dict[str, Any]) -> str:
+    """JSON that ends neither the script element nor, in old parsers, a line."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def _text(folder: str, name: str) -> str:
+    return (files("mtgbn.report") / folder / name).read_text(encoding="utf-8")

@@ -1,0 +1,232 @@
+"""The pages about comparisons: two groups, and one subject among controls."""
+
+import json
+import shlex
+
+import numpy as np
+import pandas as pd
+import pytest
+from compare.studies import series, write_groups
+
+from mtgbn import SIG, Tasks
+from mtgbn.compare import compare_groups, write_study, write_subject_study
+from mtgbn.compare.one_subject import Departures
+from mtgbn.compare.study import SubjectStudy
+from mtgbn.errors import InputError
+from mtgbn.report import comparison, report_of, write_report
+from mtgbn.report.commands import compare_command
+from mtgbn.report.places import coordinates_of
+
+EVIL = ("<script>alert(1)</script>", 'a,b"c', "$v$", "aDMN1", "aDMN2")
+REGIONS = tuple(f"aDMN{k}" for k in (1, 2, 3, 7, 11))
+
+
+def made_study(variables, **options):
+    """Everybody has v0 -> v2 <- v1, those of group a also v3 -> v4; each is learned alone."""
+    is_a = np.arange(9) < 4
+    arrays = [series(k, bool(a)) for k, a in enumerate(is_a)]
+    tasks = Tasks.from_arrays(arrays, variables, [f"s<{k}>" for k in range(9)])
+    learner = SIG(edge_prior="density", n_restarts=0)
+    return compare_groups(tasks, is_a, learner, random_state=1, **options)
+
+
+@pytest.fixture(scope="module")
+def groups(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("groups")
+    study = made_study(
+        EVIL,
+        labels=("<b>patients</b>", "controls"),
+        templates={"<u>one</u>": EVIL, "two": EVIL[2:]},
+        n_permutations=5,
+        fitting="together",
+        methods=("mtgbn", "sig"),
+    )
+    write_study(study, folder, {"warnings": ["something <i>odd</i>"], "excluded": []})
+    write_report(folder)
+    return folder
+
+
+def read(folder, name):
+    return pd.read_csv(folder / f"{name}.tsv", sep="\t", na_values="n/a", keep_default_na=False)
+
+
+def test_tables_are_the_files(groups, opened):
+    page = opened(groups / "report.html")
+    for name in ("connections", "degrees", "methods", "edges"):
+        file, content = page.download(name)
+        assert file == f"{name}.tsv"
+        assert content == (groups / file).read_bytes()
+        lines = [line.split("\t") for line in content.decode().splitlines()]
+        rows = page.table(name)["rows"]
+        assert len(rows) == min(25, len(lines) - 1)
+        assert [row[5:] for row in rows] == [line[5:] for line in lines[1:26]]
+    about = json.loads((groups / "connections.json").read_text())
+    title = page.page.get_attribute('[data-table="connections"] th:nth-child(13) button', "title")
+    assert title == about["z"]["Description"]
+
+
+def test_what_is_said_of_the_groups(groups, opened):
+    page, table = opened(groups / "report.html"), read(groups, "connections")
+    directed = table[table.kind == "directed"]
+    text = page.page.text_content("#found")
+    number = int((directed.q <= 0.05).sum())
+    assert f"Of {len(directed)} possible connections i → j, {number or 'none'} differ" in text
+    top = directed[directed.difference != 0].sort_values("p_two_sided", kind="stable").iloc[0]
+    first = page.page.locator("#found .finding").first.text_content()
+    assert f"{top.source} → {top.target}" in first
+    assert f"{top.count_a} of 4 <b>patients</b>, {top.count_b} of 5 controls" in first
+    assert f"p = {top.p_two_sided:.3g}, q = {top.q:.3g}" in first
+    assert f"corrected {top.p_permutation_corrected:.3g}" in first
+    assert page.page.locator("main > *").first.get_attribute("id") == "warnings"
+    assert "Something <i>odd</i>." in page.page.text_content("#warnings")
+    assert page.page.locator("main b, main i, main u").count() == 0
+
+
+def test_group_networks_have_the_counts(groups, opened):
+    page, counts = opened(groups / "report.html"), read(groups, "counts")
+    own = counts[counts.template == "<u>one</u>"]
+    shares = {"0": own.count_a / 4, "1": own.count_b / 5, "2": own.count_a / 4 - own.count_b / 5}
+    for number, values in shares.items():
+        page.page.select_option('#group-networks-0 [data-part="network"]', number)
+        for threshold in (0, 0.5, 1):
+            page.page.evaluate(
+                """value => {
+                  const slider = document.querySelector('#group-networks-0 [data-part="threshold"]');
+                  slider.value = value;
+                  slider.dispatchEvent(new Event("input"));
+                }""",
+                str(threshold),
+            )
+            shown = page.page.text_content('#group-networks-0 [data-part="shown"]')
+            expected = int(((values != 0) & (values.abs() >= threshold)).sum())
+            assert shown.split()[0] == str(expected or (0 if (values != 0).any() else "no"))
+
+
+@pytest.mark.parametrize("width", [400, 1600])
+def test_readable_at_any_width(groups, opened, width):
+    page = opened(groups / "report.html", width)
+    assert page.overflow() <= 0
+    images = page.page.locator("main img")
+    assert images.count() >= 2 * (3 + 2 + 1 + 2)
+    for k in range(images.count()):
+        assert images.nth(k).get_attribute("alt")
+        assert (
+            images.nth(k).evaluate("(image) => image.decode().then(() => image.naturalWidth)") > 100
+        )
+
+
+def test_the_brain_where_coordinates_are_known(tmp_path, opened):
+    pytest.importorskip("nilearn")
+    study = made_study(REGIONS, labels=("p", "c"))
+    page = opened(report_of(study).save_as_html(tmp_path / "page.html"))
+    assert "from behind" in page.page.text_content("#template-0")
+    assert page.page.locator('#template-0 img[src^="data:image/png"]').count() == 1
+    page.page.select_option('#group-networks-0 [data-part="layout"]', "map")
+    x = page.page.evaluate(
+        "mtgbnViews['group-networks-0'].nodes().map((node) => node.position('x'))"
+    )
+    known = coordinates_of(REGIONS)[:, 0]
+    assert np.argsort(x, kind="stable").tolist() == np.argsort(known, kind="stable").tolist()
+    assert coordinates_of(("aDMN1", "v")) is None
+
+
+def test_a_simulation_is_called_one(tmp_path, opened):
+    truth = {
+        "description": "They are nobody's.",
+        "altered": [{"source": "v3", "target": "v4", "kind": "gained"}],
+    }
+    study = made_study([f"v{k}" for k in range(5)], labels=("patient", "control"))
+    write_study(study, tmp_path, {"simulation": truth})
+    page = opened(write_report(tmp_path))
+    text = page.page.text_content("#simulation")
+    assert "These data are simulated" in text
+    table = read(tmp_path, "connections").query("kind == 'undirected'")
+    row = table[(table.source == "v3") & (table.target == "v4")].iloc[0]
+    assert f"v3 → v4, gained by patient: {row.count_a} of 4 patient and {row.count_b} of 5" in text
+
+
+def departures(p, n_controls, fdr):
+    pairs = np.triu_indices(p, 1)
+    size = len(pairs[0])
+    falling = np.linspace(3, 0.1, size)
+    scores = np.random.default_rng(1).normal(size=(n_controls, size))
+    return Departures(
+        *(None, *pairs, np.linspace(0.98, 0.1, size), np.full(size, 0.25)),
+        *(np.full(size, 2), n_controls, np.linspace(0.8, -0.5, size), np.full(size, 0.1)),
+        *(falling, np.linspace(0.001, 1, size)),
+        *(np.linspace(0.1, 5, size), np.maximum(fdr, np.linspace(0, 1, size)), scores),
+    )
+
+
+@pytest.mark.parametrize(("fdr", "expected"), [(0.01, True), (0.6, False)])
+def test_one_subject_for_a_clinician(fdr, expected, tmp_path, opened):
+    controls = tuple(f"c{k}" for k in range(6))
+    study = SubjectStudy("sub-<7>", controls, {"all": (EVIL, departures(5, 6, fdr))})
+    write_subject_study(study, tmp_path)
+    page = opened(write_report(tmp_path), 400)
+    assert page.overflow() <= 0
+    table = read(tmp_path, "departures")
+    number = int((table.fdr <= 0.2).sum())
+    assert (number > 0) == expected
+    text = page.page.text_content("#found")
+    assert ("No connection" in text) == (not expected)
+    assert page.page.locator("#found .finding").count() == max(number, 1)
+    first, row = page.page.locator("#found .finding").first.text_content(), table.iloc[0]
+    assert f"{row.variable_1} – {row.variable_2}: stronger than in controls" in first
+    assert f"Partial correlation {row.strength:.2f} in sub-<7>, 0.10 in controls" in first
+    assert "2 of 6 controls have the connection" in first
+    assert f"it has probability {row.probability:.2f}" in first
+    assert f"{100 * row.fdr:.0f} % of it would be expected to be chance" in first
+    assert "no diagnosis" in page.page.text_content("#not")
+    alarms = read(tmp_path, "alarms")
+    rate = alarms.alarms.sum() / alarms.pairs.sum()
+    assert f"({100 * rate:.1f} % of the pairs)" in page.page.text_content("#rare")
+    for name in ("departures", "alarms"):
+        assert page.download(name)[1] == (tmp_path / f"{name}.tsv").read_bytes()
+
+
+def test_long_tables_are_cut_and_say_so(groups, tmp_path, opened, monkeypatch):
+    monkeypatch.setattr(comparison, "_MOST_ROWS", 20)
+    page = opened(report_of(groups).save_as_html(tmp_path / "page.html"))
+    table = read(groups, "connections")
+    hint = page.page.text_content("#connections")
+    assert f"connections.tsv has {len(table)} rows; the page has 20 of them" in hint
+    name, content = page.download("connections")
+    assert name == "connections_first.tsv"
+    (tmp_path / "shown.tsv").write_bytes(content)
+    shown = read(tmp_path, "shown")
+    assert sorted(shown.p_two_sided) == sorted(table.p_two_sided)[:20]
+
+
+def test_a_damaged_folder_is_an_error(groups, tmp_path):
+    for name in ("connections.tsv", "comparison.json"):
+        copy = tmp_path / name.replace(".", "-")
+        copy.mkdir()
+        for path in groups.iterdir():
+            if path.is_file():
+                (copy / path.name).write_bytes(path.read_bytes())
+        (copy / name).write_text("x\ty\n1\n")
+        with pytest.raises(InputError, match="not what mtgbn wrote"):
+            report_of(copy)
+
+
+def test_the_command_that_repeats_a_comparison(tmp_path):
+    from click.testing import CliRunner
+
+    from mtgbn.cli import cli
+
+    table = write_groups(tmp_path / "data", 3, 3)
+
+    def run(*words):
+        result = CliRunner().invoke(cli, [str(word) for word in words])
+        assert result.exit_code in (0, 3), result.output
+
+    options = ("--draws", 8, "--restarts", 0, "--max-iter", 2, "--effective-samples", "none")
+    options += ("--groups", "control", "patient", "--methods", "mtgbn,sig", "--density", 3)
+    run("compare", tmp_path / "data", tmp_path / "a", "--group", table, *options, "--seed", 3)
+    about = json.loads((tmp_path / "a" / "comparison.json").read_text())
+    words = shlex.split(compare_command(about, ["mtgbn", "sig"]))
+    assert words[:6] == ["mtgbn", "compare", "DATA", "OUT", "--group", "participants.tsv"]
+    run("compare", tmp_path / "data", tmp_path / "b", "--group", table, *words[6:])
+    for path in (tmp_path / "a").glob("*.*"):
+        assert (tmp_path / "b" / path.name).read_bytes() == path.read_bytes(), path.name
