@@ -616,8 +616,8 @@ class MTGBN(Estimator):
                 )
         if found["n_divergent"]:
             worries.append(
-                f"{found['n_divergent']} trajectories of sigma_h diverged; what depends on it may be "
-                "biased"
+                f"trajectories of sigma_h that diverged: {found['n_divergent']}; what depends on it may "
+                "be biased"
             )
         return tuple(worries)
 
