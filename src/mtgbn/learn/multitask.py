@@ -210,8 +210,6 @@ class MTGBN(Estimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    # Matrices are small: threads of BLAS would cost up to 75 times the CPU time, and change last bits.
-    @threadpool_limits.wrap(limits=1, user_api="blas")
     def fit(
         self,
         tasks,
@@ -263,22 +261,24 @@ class MTGBN(Estimator):
                 problem = problem._replace(seeds=seeds)
                 if not state.converged and len(state.history) < self.max_iter:
                     state = state._replace(reason="")  # stopped by a callback or a lower max_iter
-        if state is None:
-            state = start(problem, self.n_jobs, report)
-        while not state.reason:
+        # Matrices are small: threads of BLAS would cost up to 75 times the CPU time.
+        with threadpool_limits(limits=1, user_api="blas"):
+            if state is None:
+                state = start(problem, self.n_jobs, report)
+            while not state.reason:
+                if checkpoint is not None:
+                    write_checkpoint(checkpoint, state, entropy_text(seeds), belongs_to)
+                state = advance(problem, state, self.n_jobs, report)
+                asked = None if callback is None else callback(state)
+                if isinstance(asked, bool | np.bool_) and asked and not state.reason:
+                    state = state._replace(reason="the callback asked to stop")
             if checkpoint is not None:
                 write_checkpoint(checkpoint, state, entropy_text(seeds), belongs_to)
-            state = advance(problem, state, self.n_jobs, report)
-            asked = None if callback is None else callback(state)
-            if isinstance(asked, bool | np.bool_) and asked and not state.reason:
-                state = state._replace(reason="the callback asked to stop")
-        if checkpoint is not None:
-            write_checkpoint(checkpoint, state, entropy_text(seeds), belongs_to)
-        if isinstance(state, em.State):
-            draws = em.draw_finally(problem, state, self.n_jobs, report)
-            self._finish(tasks, places, problem, state, draws)
-        else:
-            self._finish_exploring(tasks, places, problem, state, report)
+            if isinstance(state, em.State):
+                draws = em.draw_finally(problem, state, self.n_jobs, report)
+                self._finish(tasks, places, problem, state, draws)
+            else:
+                self._finish_exploring(tasks, places, problem, state, report)
         return self
 
     def fit_task(
