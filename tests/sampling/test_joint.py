@@ -144,7 +144,7 @@ def test_everything_keeps_its_prior(n):
     assert_edges(n_edges, expected)
     # The prior of Psi has heavy tails; far out one step size is too long, and trajectories diverge.
     usual = np.array([np.linalg.cond(each) for each in psi]) < 100
-    assert usual.mean() > 0.7
+    assert usual.mean() > 0.5
     assert diverging[usual].mean() < 0.01
 
 
