@@ -48,7 +48,10 @@ def test_who_is_left_out_and_why(study):
     write_series(data, "sub-25", series(25, True))
     write_series(data, "sub-26", series(26, True))
     write_series(data, "sub-27", series(27, True))
-    added = [f"sub-{k}\tpatient" for k in range(20, 25)]
+    for damaged, text in (("sub-28", b"a\tb\n1\t2\n3\n"), ("sub-29", b"\xff\xfe\x00")):
+        write_series(data, damaged, series(28, True))
+        next(data.rglob(f"{damaged}_*.tsv")).write_bytes(text)
+    added = [f"sub-{k}\tpatient" for k in (*range(20, 25), 28, 29)]
     added += ["sub-26\tn/a", "sub-27\trelative", "sub-99\tcontrol", "sub-98\trelative"]
     table.write_text(table.read_text() + "\n".join(added) + "\n")
     found = read(study)
@@ -62,6 +65,8 @@ def test_who_is_left_out_and_why(study):
         "sub-24": "lacks 'v4'",
         "sub-25": "has no row of",
         "sub-26": "has no label in column 'group'",
+        "sub-28": "has 1 cells but the header has 2",
+        "sub-29": "is not UTF-8 text",
     }
     assert reasons.keys() == expected.keys()
     for name, text in expected.items():

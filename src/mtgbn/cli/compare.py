@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
 import mtgbn
 from mtgbn.cli.output import (
+    Watch,
     add_report,
-    bar,
     check_is_folder,
     check_is_writable,
     duration,
@@ -117,7 +116,7 @@ def run_compare(
         about["simulation"] = simulation
     options = {"templates": parts, "random_state": seed, "n_jobs": jobs}
     start = time.monotonic()
-    with _owned(folder, identity, overwrite) as work, _Watch(console) as watch:
+    with _owned(folder, identity, overwrite) as work, Watch(console) as watch:
         (folder / REPORT_FILE).unlink(missing_ok=True)  # of tables that are replaced now
         if name is not None:
             found = compare_one(
@@ -289,23 +288,3 @@ def _empty(folder: Path) -> None:
         (folder / name).unlink(missing_ok=True)
     shutil.rmtree(folder / _WORK)
     (folder / _WORK).mkdir()
-
-
-class _Watch:
-    """The bar that a person sees while waiting."""
-
-    def __init__(self, console: Console) -> None:
-        columns = (TextColumn("{task.description}"), BarColumn(bar_width=20), MofNCompleteColumn())
-        self._progress = bar(console, *columns)
-        self._bar = self._progress.add_task("Starting", total=None)
-
-    def __enter__(self):
-        self._progress.start()
-        return self
-
-    def __exit__(self, *exception) -> None:
-        self._progress.stop()
-
-    def moved(self, what: str, done: int, total: int) -> None:
-        """Show what is being done, and how far it has come."""
-        self._progress.update(self._bar, description=what, completed=done, total=total)

@@ -12,15 +12,14 @@ from typing import Any
 import click
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, TextColumn
 from rich.table import Table
 
 from mtgbn.cli.cluster import connected
 from mtgbn.cli.describe import escape, read_tasks
 from mtgbn.cli.edge_prior import EdgePriorFile, read_edge_prior
 from mtgbn.cli.output import (
+    Watch,
     add_report,
-    bar,
     check_is_folder,
     check_is_writable,
     duration,
@@ -252,28 +251,15 @@ def _cluster(address: str | None):
             yield
 
 
-class _Watch:
-    """What a person sees while waiting: the iteration, the change in Q, the step, the time left."""
+class _Watch(Watch):
+    """Also says what the last iteration did, and how long the fit may still take."""
 
     def __init__(self, console: Console) -> None:
-        texts = (TextColumn("{task.fields[text]}"), TextColumn("{task.fields[step]}"))
-        self._progress = bar(console, texts[0], BarColumn(bar_width=20), texts[1])
-        self._bar = self._progress.add_task("", total=None, text="Starting", step="")
+        super().__init__(console)
         self._moment = time.monotonic()
 
-    def __enter__(self):
-        self._progress.start()
-        return self
-
-    def __exit__(self, *exception) -> None:
-        self._progress.stop()
-
-    def moved(self, what: str, done: int, total: int) -> None:
-        """Show how far the present step has come."""
-        self._progress.update(self._bar, completed=done, total=total, step=what)
-
     def iterated(self, state: State | Exploration) -> None:
-        """Show what the last iteration or block of rounds did, and how long the fit may still take."""
+        """Say what the last iteration or block of rounds did; a callback of the fit."""
         now = time.monotonic()
         seconds, self._moment = now - self._moment, now
         if state.history:
@@ -285,4 +271,4 @@ class _Watch:
         else:
             left = duration((N_BLOCKS - state.n_blocks) * seconds)
             text = f"Block {state.n_blocks} of {N_BLOCKS}, about {left} left"
-        self._progress.update(self._bar, text=text)
+        self.says(text)

@@ -7,12 +7,20 @@ from pathlib import Path
 
 import click
 from rich.console import Console
-from rich.progress import Progress, ProgressColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn
 
 from mtgbn.cli.describe import escape
 from mtgbn.errors import ExtraNotInstalledError, InputError
 
-__all__ = ["add_report", "bar", "check_is_folder", "check_is_writable", "duration", "say_to"]
+__all__ = [
+    "Watch",
+    "add_report",
+    "bar",
+    "check_is_folder",
+    "check_is_writable",
+    "duration",
+    "say_to",
+]
 
 
 def say_to(console: Console, text: str) -> None:
@@ -36,6 +44,35 @@ def bar(console: Console, *columns: ProgressColumn) -> Progress:
     """What a person sees while waiting; nobody else, and nothing of it stays."""
     hidden = console.quiet or not console.is_terminal
     return Progress(*columns, console=console, transient=True, disable=hidden)
+
+
+class Watch:
+    """The bar of a long computation: what is being done, how far it has come, and a text before it."""
+
+    def __init__(self, console: Console) -> None:
+        self._progress = bar(
+            console,
+            TextColumn("{task.fields[text]}"),
+            BarColumn(bar_width=20),
+            MofNCompleteColumn(),
+            TextColumn("{task.description}"),
+        )
+        self._bar = self._progress.add_task("", total=None, text="")
+
+    def __enter__(self):
+        self._progress.start()
+        return self
+
+    def __exit__(self, *exception) -> None:
+        self._progress.stop()
+
+    def moved(self, what: str, done: int, total: int) -> None:
+        """Show what is being done, and how far it has come."""
+        self._progress.update(self._bar, description=what, completed=done, total=total)
+
+    def says(self, text: str) -> None:
+        """Put a text before the bar."""
+        self._progress.update(self._bar, text=text)
 
 
 def check_is_folder(folder: Path) -> None:

@@ -155,8 +155,8 @@ def compare(context: click.Context, data: str, out: str, **options) -> None:
     among controls or the reverse, each with a p-value and a false discovery rate; and alarms.tsv, how
     often controls would raise an alarm against each other.
 
-    Subjects without a group, with constant regions, with other variables or another TR than most are
-    left out and listed. A run that was interrupted goes on with the same command.
+    Subjects without a group, with a damaged file or constant regions, with other variables or another
+    TR than most are left out and listed. A run that was interrupted goes on with the same command.
 
     Exit codes: 0 done, 1 bad data or settings, 2 bad usage, 3 written, but subjects with data were left
     out or a fit did not converge, 130 interrupted.

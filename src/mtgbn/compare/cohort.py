@@ -71,8 +71,8 @@ def read_cohort(
 ) -> Cohort:
     """Read the series of all participants of some groups.
 
-    A subject that cannot be used, such as one with a constant region, with other variables than most,
-    or with another TR than most, is left out with the reason, and the others are kept.
+    A subject that cannot be used, such as one with a damaged file, a constant region, other variables
+    or another TR than most, is left out with the reason, and the others are kept.
 
     Parameters
     ----------
@@ -91,11 +91,17 @@ def read_cohort(
         ``standardise``, ``effective_samples``, ``missing``; see `Tasks`.
     """
     path = Path(data)
-    tables = tables_from_file(path, task) if path.is_file() else tables_from_folder(path, pattern)
-    refuse_no_match(participants, [table.task for table in tables])
-    _refuse_several(tables, participants)
-    wanted = task_of(always, [table.task for table in tables]) if always else None
     excluded: list[Excluded] = []
+    if path.is_file():
+        tables = tables_from_file(path, task)
+    else:
+        tables = tables_from_folder(
+            path, pattern, lambda name, error: excluded.append(Excluded(name, str(error)))
+        )
+    names = [table.task for table in tables] + [each.name for each in excluded]
+    refuse_no_match(participants, names)
+    _refuse_several(names, participants)
+    wanted = task_of(always, names) if always else None
     other_groups: Counter[str] = Counter()
     chosen: list[tuple[Table, str]] = []
     for table in tables:
@@ -125,7 +131,7 @@ def read_cohort(
     series = {}
     if not tasks.incomplete:
         series = {table.task: finite_floats(table) for table in align(used)}
-    present = {participant_of(table.task, participants.labels) for table in tables}
+    present = {participant_of(name, participants.labels) for name in names}
     without_data = [
         name
         for name, label in participants.labels.items()
@@ -151,14 +157,14 @@ def task_of(subject: str, tasks: Sequence[str]) -> str:
     raise unknown_name(subject, tasks, "subject")
 
 
-def _refuse_several(tables: Sequence[Table], participants: Participants) -> None:
+def _refuse_several(tasks: Sequence[str], participants: Participants) -> None:
     """Two series of one participant would count as two subjects."""
     owner: dict[str, str] = {}
-    for table in tables:
-        name = participant_of(table.task, participants.labels)
-        if name is not None and owner.setdefault(name, table.task) != table.task:
+    for task in tasks:
+        name = participant_of(task, participants.labels)
+        if name is not None and owner.setdefault(name, task) != task:
             raise InputError(
-                f"participant {name!r} has several series, {owner[name]!r} and {table.task!r}, which "
+                f"participant {name!r} has several series, {owner[name]!r} and {task!r}, which "
                 "are not independent subjects; choose one with a pattern (such as "
                 "'**/*_ses-1_*timeseries.tsv'), or join them"
             )

@@ -6,7 +6,7 @@ import csv
 import io
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -27,10 +27,26 @@ _KINDS = ("space", "cohort", "res", "den", "atlas", "seg", "stat", "desc")
 _MISSING = {"", "na", "n/a", "#n/a", "<na>", "null", "none", "."}
 
 
-def tables_from_folder(path: str | os.PathLike[str], pattern: str | None) -> list[Table]:
-    """One table per file, in the natural order of the file names (sub-2 before sub-10)."""
+def tables_from_folder(
+    path: str | os.PathLike[str],
+    pattern: str | None,
+    unreadable: Callable[[str, InputError], None] | None = None,
+) -> list[Table]:
+    """One table per file, in the natural order of the file names (sub-2 before sub-10).
+
+    ``unreadable``, if given, is called with the task and the error of a file that is no table, and the
+    others are read; otherwise the first such error is raised.
+    """
     files = _task_files(Path(path), pattern)
-    return [_read_table(file, name) for file, name in zip(files, _names(files), strict=True)]
+    tables = []
+    for file, name in zip(files, _names(files), strict=True):
+        try:
+            tables.append(_read_table(file, name))
+        except InputError as error:
+            if unreadable is None:
+                raise
+            unreadable(name, error)
+    return tables
 
 
 def _task_files(folder: Path, pattern: str | None) -> list[Path]:
