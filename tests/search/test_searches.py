@@ -211,12 +211,13 @@ def test_what_is_returned_is_a_dag_with_its_score(seed):
         assert score >= found.score - 1e-9
 
 
+@pytest.mark.parametrize("tabu", [0, 15])
 @pytest.mark.parametrize("exchange", [False, True])
 @pytest.mark.parametrize("seed", range(5))
-def test_no_single_move_improves_a_local_optimum(seed, exchange):
+def test_no_single_move_improves_a_local_optimum(seed, exchange, tabu):
     scores = random_scores(seed, p=5)
     table = family_scores(scores)
-    adjacency, score = hill_climb(scores, exchange=exchange)
+    adjacency, score = hill_climb(scores, exchange=exchange, tabu=tabu)
     neighbours = []
     for i, j in itertools.permutations(range(5), 2):
         toggled = adjacency.copy()

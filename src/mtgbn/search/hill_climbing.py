@@ -111,6 +111,7 @@ def _climb(scores, adjacency, constraints, tabu, exchange, work):
     p = adjacency.shape[0]
     families = np.empty(p)
     gains = np.empty((p, p))
+    settled = np.zeros(p, dtype=np.bool_)  # with these parents there is no better exchange
     for node in range(p):
         families[node] = _renew(scores, adjacency, constraints, node, gains, work)
     best_graph = adjacency.copy()
@@ -124,9 +125,10 @@ def _climb(scores, adjacency, constraints, tabu, exchange, work):
             adjacency, constraints, gains, until, move, best - total + scores.improvement
         )
         if gain <= scores.improvement and exchange:
-            node = _exchange(scores, adjacency, constraints, families, work)
+            node = _exchange(scores, adjacency, constraints, families, settled, work)
             if node >= 0:
                 families[node] = _renew(scores, adjacency, constraints, node, gains, work)
+                settled[node] = False
                 total = families.sum()
                 if total > best + scores.improvement:
                     best, since_best = total, 0
@@ -141,9 +143,11 @@ def _climb(scores, adjacency, constraints, tabu, exchange, work):
         move += 1
         adjacency[tail, head] = not adjacency[tail, head]
         families[head] = _renew(scores, adjacency, constraints, head, gains, work)
+        settled[head] = False
         if reverse:
             adjacency[head, tail] = True
             families[tail] = _renew(scores, adjacency, constraints, tail, gains, work)
+            settled[tail] = False
         total = families.sum()
         since_best += 1
         if total > best + scores.improvement:
@@ -154,14 +158,21 @@ def _climb(scores, adjacency, constraints, tabu, exchange, work):
 
 
 @kernel(error_model="numpy")
-def _exchange(scores, adjacency, constraints, families, work):
-    """Exchange the parent of some node for a better one, in place; returns the node, or -1."""
+def _exchange(scores, adjacency, constraints, families, settled, work):
+    """Exchange the parent of some node for a better one, in place; returns the node, or -1.
+
+    Nodes that are ``settled`` are passed over, and those that turn out to be are marked: of them no
+    exchange is better, whatever the rest of the graph.
+    """
     p = adjacency.shape[0]
     additions = np.empty(p)
     for node in range(p):
+        if settled[node]:
+            continue
+        settled[node] = True
         parents = np.flatnonzero(adjacency[:, node])
         fewer = np.empty(max(parents.size - 1, 0), dtype=parents.dtype)
-        possible = constraints.allowed[:, node] & ~adjacency[:, node] & ~adjacency[node]
+        possible = constraints.allowed[:, node] & ~adjacency[:, node]
         for r in range(parents.size):
             if constraints.required[parents[r], node]:
                 continue
@@ -171,6 +182,7 @@ def _exchange(scores, adjacency, constraints, families, work):
             for a in np.argsort(-additions):
                 if not additions[a] > families[node] + scores.improvement:
                     break
+                settled[node] = False
                 if not has_path(adjacency, node, a, False):
                     adjacency[parents[r], node] = False
                     adjacency[a, node] = True
