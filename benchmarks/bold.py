@@ -6,9 +6,10 @@ import numpy as np
 from scipy.stats import rankdata
 
 from mtgbn import Tasks
-from mtgbn.fmri.cleaning import clean
+from mtgbn.fmri.cleaning import clean, worth_of_noise
 from mtgbn.simulate import simulate_bold_groups
 from mtgbn.simulate.bold import BoldSimulation
+from mtgbn.tasks import effective_samples
 
 # Hz; that of `mtgbn extract`.
 BAND = (0.01, 0.08)
@@ -26,18 +27,19 @@ class Study(NamedTuple):
 
 
 def simulate_study(n_controls: int, n_patients: int, seed: int, **options) -> Study:
-    """Cleaned series of both groups, worth as many samples as Bartlett's formula says."""
+    """Cleaned series of both groups, worth as many samples as after `mtgbn extract`."""
     simulation = simulate_bold_groups(n_controls, n_patients, random_state=seed, **options)
     series = [cleaned(each, simulation.repetition_time) for each in simulation.series]
     is_altered = np.zeros((len(simulation.regions),) * 2, dtype=bool)
     for each in simulation.altered:
         is_altered[each.source, each.target] = is_altered[each.target, each.source] = True
+    most = worth_of_noise(*_no_confounds(len(series[0])), tr=simulation.repetition_time, band=BAND)
     tasks = Tasks.from_arrays(
         series,
         simulation.regions,
         names=simulation.subjects,
         standardise=True,
-        effective_samples="bartlett",
+        effective_samples=[min(effective_samples(each), most) for each in series],
     )
     return Study(simulation, series, tasks, simulation.groups == "patient", is_altered)
 
@@ -46,15 +48,18 @@ def cleaned(
     series: np.ndarray, repetition_time: float, band: tuple[float, float] = BAND
 ) -> np.ndarray:
     """Detrended, filtered and standardised; there are no confounds to regress out."""
-    rows = len(series)
     return clean(
         series,
-        np.zeros((rows, 0)),
-        np.ones(rows, dtype=bool),
+        *_no_confounds(len(series)),
         tr=repetition_time,
         band=band,
         standardise=True,
     )
+
+
+def _no_confounds(rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Confounds of all volumes, and which are kept."""
+    return np.zeros((rows, 0)), np.ones(rows, dtype=bool)
 
 
 def high_passed(series: np.ndarray, repetition_time: float) -> np.ndarray:

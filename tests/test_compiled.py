@@ -1,6 +1,7 @@
 """A cache that fails costs time, not the result."""
 
 import os
+import shutil
 import subprocess
 import sys
 
@@ -73,3 +74,39 @@ def test_no_place_for_a_cache(monkeypatch):
         return 1.0 / x
 
     assert reciprocal(0.0) == np.inf
+
+
+def test_a_kernel_is_compiled_anew_when_one_that_it_calls_changes(tmp_path):
+    package = tmp_path / "package"
+    package.mkdir()
+    shutil.copy(compiled.__file__, package)
+    inner, outer = package / "inner.py", package / "outer.py"
+    begin = "from package.compiled import kernel\n"
+    text = begin + "@kernel\ndef inner(x):\n    return {}\n"
+    inner.write_text(text.format("x + 1"))
+    outer.write_text(
+        begin
+        + "from package.inner import inner\n"
+        + "@kernel\ndef outer(x):\n    return inner(x)\nprint(outer(1))\n"
+    )
+
+    def value():
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-B",
+                "-c",
+                "from package.outer import outer; print(sum(outer.stats.cache_hits.values()))",
+            ],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=tmp_path,
+            env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")},
+        )
+        return done.stdout.split()
+
+    assert value() == ["2", "0"]
+    assert value() == ["2", "1"]  # from the cache
+    inner.write_text(text.format("x + 10"))
+    assert value() == ["11", "0"]

@@ -2,9 +2,14 @@
 
 A cache that cannot be written (a full disk, a read-only installation) or read (a damaged file) must
 not stop a computation: the kernel is then compiled for this process alone, and the log says so.
+
+Numba compiles a kernel anew when its own file has changed, not when that of a kernel that it calls has.
+In an edited checkout that would run old code; here all kernels depend on all files that have any.
 """
 
 import logging
+from functools import cache
+from pathlib import Path
 
 from numba import njit
 
@@ -48,6 +53,18 @@ class _ForgivingCache:
             )
 
 
+@cache
+def _stamp_of_all() -> tuple[tuple[str, int, int], ...]:
+    """Name, time and size of every file with kernels."""
+    folder = Path(__file__).parent
+    found = []
+    for file in sorted(folder.rglob("*.py")):
+        if b"import kernel" in file.read_bytes():
+            about = file.stat()
+            found.append((str(file.relative_to(folder)), about.st_mtime_ns, about.st_size))
+    return tuple(found)
+
+
 def kernel(function=None, **options):
     """Compile a function without the GIL and with a cache that may fail; options are numba's."""
     if function is None:
@@ -58,5 +75,6 @@ def kernel(function=None, **options):
         _logger.info("compiled kernels are not kept: %s", error)
         return njit(nogil=True, **options)(function)
     if hasattr(compiled, "_cache"):  # not where NUMBA_DISABLE_JIT leaves the function as it is
+        compiled._cache._cache_file._source_stamp = _stamp_of_all()
         compiled._cache = _ForgivingCache(compiled._cache)
     return compiled

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from naive import random_dag
 from scipy.integrate import quad
+from scipy.optimize import minimize
 from scipy.special import beta as beta_function
 from scipy.special import betaln, expit, logit
 from scipy.stats import bernoulli, beta
@@ -236,6 +237,25 @@ def test_r_and_s_are_recovered_from_many_edges(r, s):
     # 1770 pairs: pi has a standard deviation of at most 1/2, so r is known to 0.012 and better.
     assert found.density == pytest.approx(r, abs=0.04)
     assert np.log(found.similarity / s) == pytest.approx(0, abs=0.3)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_estimate_is_the_best_from_any_start(seed):
+    rng = np.random.default_rng(seed)
+    m, p = int(rng.integers(2, 30)), int(rng.integers(4, 20))
+    counts = simulated_counts(rng, p, m, rng.uniform(0.05, 0.6), np.exp(rng.uniform(-2, 5)))
+    found = estimate_edge_prior(counts, m)
+    value = penalised(np.array([logit(found.density), -np.log(found.similarity)]), counts, m)
+    for start in itertools.product((-4, -1.5, 0), (-5, -2, 1, 4)):
+        other = minimize(lambda x: -penalised(x, counts, m), start, bounds=[(-8, 8)] * 2)
+        assert -other.fun <= value + 1e-5
+
+
+def test_counts_from_which_a_narrow_simplex_did_not_get_away():
+    counts = symmetric(np.repeat([0, 1, 2], [20, 22, 24]), 12)
+    found = estimate_edge_prior(counts, 2)
+    assert found.similarity == pytest.approx(1.868, abs=0.002)
+    assert found.density == pytest.approx(0.530, abs=0.001)
 
 
 @pytest.mark.parametrize("seed", range(4))

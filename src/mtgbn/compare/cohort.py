@@ -11,14 +11,13 @@ import numpy as np
 
 from mtgbn.compare.participants import Participants, participant_of, refuse_no_match
 from mtgbn.errors import CollinearityWarning, InputError
-from mtgbn.files import read_json
 from mtgbn.fmri.extract import SAME_TR, Excluded
 from mtgbn.fmri.regions import some
 from mtgbn.tasks import Tasks
 from mtgbn.tasks.checks import finite_floats
 from mtgbn.tasks.names import listed, unknown_name
 from mtgbn.tasks.tables import Table, align
-from mtgbn.tasks.text_files import tables_from_file, tables_from_folder
+from mtgbn.tasks.text_files import sidecar, tables_from_file, tables_from_folder
 
 __all__ = ["Cohort", "read_cohort", "task_of"]
 
@@ -116,7 +115,7 @@ def read_cohort(
                 "has no row" if name is None else f"has no label in column {participants.column!r}"
             )
             excluded.append(Excluded(table.task, f"{reason} of {participants.source!r}"))
-    times = {table.task: _record(table).get("RepetitionTime") for table, _ in chosen}
+    times = {table.task: sidecar(table.file).get("RepetitionTime") for table, _ in chosen}
     if repetition_time is None:
         repetition_time, odd = _usual_time(times)
         excluded += odd
@@ -168,13 +167,6 @@ def _refuse_several(tasks: Sequence[str], participants: Participants) -> None:
                 "are not independent subjects; choose one with a pattern (such as "
                 "'**/*_ses-1_*timeseries.tsv'), or join them"
             )
-
-
-def _record(table: Table) -> dict:
-    """What the file beside a series says, such as that of `mtgbn extract`."""
-    if table.file is None or not table.file.endswith("_timeseries.tsv"):
-        return {}
-    return read_json(Path(table.file).with_suffix(".json"))
 
 
 def _usual_time(times: Mapping[str, Any]) -> tuple[float | None, list[Excluded]]:
@@ -231,7 +223,7 @@ def _gaps(tables: Sequence[Table]) -> list[str]:
     """Series whose rows do not all follow each other in time."""
     gaps = []
     for table in tables:
-        runs = _record(table).get("Runs") or []
+        runs = sidecar(table.file).get("Runs") or []
         if len(runs) > 1 or any(run.get("VolumesScrubbed") for run in runs):
             gaps.append(table.task)
     if not gaps:

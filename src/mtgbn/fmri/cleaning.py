@@ -8,7 +8,7 @@ from scipy.interpolate import CubicSpline
 from mtgbn.errors import InputError
 from mtgbn.fmri.regions import require
 
-__all__ = ["clean", "degrees_of_freedom"]
+__all__ = ["clean", "degrees_of_freedom", "worth_of_noise"]
 
 
 def clean(
@@ -84,3 +84,17 @@ def degrees_of_freedom(
             f"and there are {n_confounds} confounds; use fewer confounds, a wider band, or scrub less"
         )
     return in_band - n_confounds
+
+
+def worth_of_noise(
+    confounds: np.ndarray, kept: np.ndarray, *, tr: float, band: tuple[float, float]
+) -> float:
+    """Number of independent samples that white noise is worth after cleaning (docs/model.md, 16).
+
+    Cleaning is linear: what it makes of impulses tells all. Filters and confounds leave fewer
+    independent samples than the autocorrelations of what comes out would let one think.
+    """
+    impulses = np.eye(len(kept))
+    made = clean(impulses, confounds, kept, tr=tr, band=band, standardise=False)
+    covariance = made @ made.T
+    return float(np.trace(covariance) ** 2 / np.sum(covariance**2))

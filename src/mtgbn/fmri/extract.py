@@ -21,11 +21,12 @@ from joblib import Parallel, delayed
 import mtgbn
 from mtgbn.errors import InputError
 from mtgbn.files import locked, read_json, write_json, writing
-from mtgbn.fmri.cleaning import clean, degrees_of_freedom
+from mtgbn.fmri.cleaning import clean, degrees_of_freedom, worth_of_noise
 from mtgbn.fmri.confounds import Confounds, check_strategy, confounds_file, load_run_confounds
 from mtgbn.fmri.images import Unit, repetition_time, units_of
 from mtgbn.fmri.regions import Atlas, Regions, load_regions, require, some
 from mtgbn.fmri.signals import region_signals
+from mtgbn.tasks.text_files import MOST_SAMPLES
 
 __all__ = ["SAME_TR", "Excluded", "Extraction", "extract_series"]
 
@@ -473,10 +474,10 @@ def _extract_run(path: Path, tr: float, settings: _Settings) -> tuple[np.ndarray
         min_coverage=settings.min_coverage,
         where=str(path),
     )
+    used = confounds.values[settings.drop :], kept[settings.drop :]
     cleaned = clean(
         signals.series[settings.drop :],
-        confounds.values[settings.drop :],
-        kept[settings.drop :],
+        *used,
         tr=tr,
         band=settings.band,
         standardise=settings.standardise,
@@ -501,6 +502,7 @@ def _extract_run(path: Path, tr: float, settings: _Settings) -> tuple[np.ndarray
         "VolumesScrubbed": [volume for volume in confounds.scrubbed if volume >= first],
         "VolumesAfter": len(cleaned),
         "DegreesOfFreedom": round(free, 1),
+        MOST_SAMPLES: round(worth_of_noise(*used, tr=tr, band=settings.band), 1),
         "VoxelsPerRegion": signals.voxels,
         "CoveragePerRegion": [round(share, 4) for share in signals.coverage],
     }

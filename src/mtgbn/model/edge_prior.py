@@ -124,7 +124,10 @@ def estimate_edge_prior(
             counts, n_tasks, free
         ) - np.sum(log_expit(x) + log_expit(-x))
 
-    best = minimize(loss, [-1.5, 0.0], method="Nelder-Mead", options={"xatol": 1e-6, "fatol": 1e-9})
+    # The simplex is given, since scipy's own is a needle where a coordinate begins at 0.
+    simplex = np.array([[-1.5, 0.0], [-0.5, 0.0], [-1.5, 1.0]])
+    options = {"initial_simplex": simplex, "xatol": 1e-6, "fatol": 1e-9}
+    best = minimize(loss, simplex[0], method="Nelder-Mead", options=options)
     return EdgePrior(float(expit(best.x[0])), float(np.exp(-best.x[1])))
 
 

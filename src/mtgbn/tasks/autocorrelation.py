@@ -136,7 +136,8 @@ def _estimate(method: str, table: Table) -> float | None:
         sums = np.einsum("ki,kj->ij", used, used)[first, second]
         # Series that alternate are worth more than their rows; that is not made use of.
         sizes = rows / np.maximum(1 + 2 * sums, 1.0)
-    return float(np.minimum(sizes, rows).mean())
+    size = float(np.minimum(sizes, rows).mean())
+    return size if table.most_samples is None else min(size, table.most_samples)
 
 
 def _autocorrelations(values: np.ndarray, largest_lag: int) -> np.ndarray:

@@ -21,13 +21,17 @@ from mtgbn.tasks.names import (
 
 
 class Table(NamedTuple):
-    """The rows of one task as they came, with what an error needs to point at one of them."""
+    """The rows of one task as they came, with what an error needs to point at one of them.
+
+    ``most_samples`` is what the rows are worth at most, where whoever made them said so.
+    """
 
     task: str
     columns: tuple[str, ...]
     values: np.ndarray
     file: str | None = None
     row_numbers: Sequence[int] | None = None
+    most_samples: float | None = None
 
     def place(self, row: int) -> str:
         """Where the user finds this row."""

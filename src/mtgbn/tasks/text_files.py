@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from mtgbn.errors import InputError
-from mtgbn.files import read_npz
+from mtgbn.files import read_json, read_npz
 from mtgbn.tasks.names import default_variables, listed, unknown_name
 from mtgbn.tasks.tables import Table, tables_from_arrays
 
@@ -24,6 +24,8 @@ _ENTITIES = re.compile(r"((?:[^_-]+-[^_]+_)+)timeseries\.tsv")
 _NO_DATA = {"participants.tsv", "excluded.tsv"}
 # What was measured where, rather than when: series that differ in it are no tasks beside each other.
 _KINDS = ("space", "cohort", "res", "den", "atlas", "seg", "stat", "desc")
+# What `mtgbn extract` says of every run: independent samples that noise would be worth after cleaning.
+MOST_SAMPLES = "EffectiveSamplesAtMost"
 _MISSING = {"", "na", "n/a", "#n/a", "<na>", "null", "none", "."}
 
 
@@ -193,7 +195,24 @@ def _tables_from_npz(file: Path) -> list[Table]:
 
 def _read_table(file: Path, name: str) -> Table:
     columns, rows, lines = _read_cells(file)
-    return Table(name, columns, _values(rows, len(columns)), str(file), lines)
+    values = _values(rows, len(columns))
+    return Table(name, columns, values, str(file), lines, _most_samples(sidecar(file)))
+
+
+def sidecar(file: str | os.PathLike[str] | None) -> dict:
+    """What the file beside a series says, such as that of `mtgbn extract`; of other files nothing."""
+    if file is None or not str(file).endswith("_timeseries.tsv"):
+        return {}
+    return read_json(Path(file).with_suffix(".json"))
+
+
+def _most_samples(record: dict) -> float | None:
+    runs = record.get("Runs")
+    try:
+        found = sum(float(run[MOST_SAMPLES]) for run in runs)
+    except (KeyError, TypeError, ValueError):  # somebody else's file
+        return None
+    return found if found > 0 else None
 
 
 def _read_cells(file: Path) -> tuple[tuple[str, ...], list[list[str]], list[int]]:
