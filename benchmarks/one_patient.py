@@ -84,9 +84,9 @@ def auc_of_rivals(study: Study, subjects: list[int], seed: int) -> dict[str, flo
     found = {}
     for name, values in rivals(study, subjects, seed).items():
         # The variance of log odds is not known beforehand.
-        worth = np.full(len(ns), np.inf) if name == SIG_BY_ODDS else ns
+        noise = np.zeros(len(ns)) if name == SIG_BY_ODDS else 1 / ns
         own, others = values[-1][pairs], values[:-1, *pairs]
-        score = score_departures(own, others, worth[-1], worth[:-1])
+        score = score_departures(own, others, noise[-1], noise[:-1].mean())
         found[name] = area_under_curve(np.abs(score), study.is_altered[pairs])
     return found
 

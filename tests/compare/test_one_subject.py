@@ -6,6 +6,7 @@ import pytest
 from mtgbn import MTGBN, Tasks
 from mtgbn.compare import compare_subject
 from mtgbn.compare.one_subject import score_departures
+from mtgbn.compare.strengths import connection_strengths, mean_conditions, sampling_variance
 from mtgbn.errors import InputError
 
 LEARNER = MTGBN(n_draws=16, n_restarts=0, max_iter=2)
@@ -55,7 +56,7 @@ def test_numbers_follow_from_the_scores(found):
     assert (np.diff(sizes) <= 0).all()
     for k, size in enumerate(sizes):
         alarms = (controls >= size - 1e-12).sum()
-        assert found.expected_alarms[k] == alarms / 6
+        assert found.expected_alarms[k] == (1 + alarms) / 7
         assert found.pvalue[k] == (1 + alarms) / (1 + controls.size)
     raw = np.minimum(found.expected_alarms / np.arange(1, 11), 1)
     np.testing.assert_allclose(found.fdr, [raw[k:].min() for k in range(10)])
@@ -70,14 +71,14 @@ def test_scores_by_hand():
         1 / 80
     )  # less than the samples' own variance is no variance between subjects
     expected = np.array([0.7 / spread[0], -0.1 / spread[1]])  # stronger, weaker
-    np.testing.assert_allclose(score_departures(np.array([0.9, 0.4]), others, 80.0, ns), expected)
+    found = score_departures(np.array([0.9, 0.4]), others, 1 / 80, np.mean(1 / ns))
+    np.testing.assert_allclose(found, expected)
 
 
 def test_weaker_is_negative_whatever_the_sign():
     others = np.array([[-0.5, 0.5], [-0.7, 0.3], [-0.6, 0.4]])
-    ns = np.full(3, 100.0)
     weaker, stronger = (
-        score_departures(np.array(own), others, 100.0, ns) for own in ([-0.1, 0.1], [-0.9, 0.9])
+        score_departures(np.array(own), others, 0.01, 0.01) for own in ([-0.1, 0.1], [-0.9, 0.9])
     )
     assert (weaker < 0).all()
     assert (stronger > 0).all()
@@ -86,8 +87,34 @@ def test_weaker_is_negative_whatever_the_sign():
 def test_few_samples_excuse_a_departure():
     rng = np.random.default_rng(0)
     others, own = 0.1 * rng.normal(size=(10, 6)), 0.4 * np.ones(6)
-    sizes = [np.abs(score_departures(own, others, n, np.full(10, 100.0))) for n in (20.0, 100.0)]
+    sizes = [np.abs(score_departures(own, others, 1 / n, 0.01)) for n in (20, 100)]
     assert (sizes[0] < 0.7 * sizes[1]).all()
+
+
+@pytest.mark.parametrize(("density", "n"), [(0.3, 15), (0.7, 20), (0.7, 100)])
+def test_a_subject_like_the_controls_but_with_fewer_samples_is_no_case(density, n):
+    """One graph for all, controls with 100 samples: p-values of the subject are uniform."""
+    rng = np.random.default_rng(0)
+    p, n_controls = 9, 12
+    graph = np.triu(rng.random((p, p)) < density, 1)
+    mixing = np.linalg.inv(np.eye(p) - 0.3 * graph.T)
+    pairs = np.triu_indices(p, 1)
+    given = mean_conditions(graph[None])[pairs]
+    noises = [sampling_variance(size, given) for size in (100, n)]
+    small = []
+    for _ in range(60):
+        rows = [rng.normal(size=(size + 1, p)) @ mixing.T for size in [100] * n_controls + [n]]
+        scatters = np.array([np.cov(each.T) * (len(each) - 1) for each in rows])
+        z = connection_strengths(scatters, graph[None])[:, *pairs]
+        own, controls = z[-1], z[:-1]
+        among = [
+            score_departures(controls[c], np.delete(controls, c, axis=0), noises[0], noises[0])
+            for c in range(n_controls)
+        ]
+        score = score_departures(own, controls, noises[1], noises[0])
+        small.append(np.mean(np.abs(score) >= np.quantile(np.abs(among), 0.95)))
+    # .13 and .09 with 1/n for the variance, whatever is conditioned on.
+    assert np.mean(small) == pytest.approx(0.05, abs=0.025)
 
 
 def test_processes_do_not_matter(tasks, found):

@@ -15,7 +15,11 @@ from joblib import Parallel, delayed
 
 from mtgbn.compare.fitting import quietly
 from mtgbn.compare.known import Known, identity_of
-from mtgbn.compare.strengths import connection_strengths
+from mtgbn.compare.strengths import (
+    connection_strengths,
+    mean_conditions,
+    sampling_variance,
+)
 from mtgbn.errors import InputError
 from mtgbn.learn import MTGBN, LearnedTask
 from mtgbn.model.arguments import entropy_text, seed_sequence
@@ -56,12 +60,15 @@ class Departures(NamedTuple):
         Difference between the two, as Fisher's z, in units of its spread among controls; positive where
         the connection is stronger in the subject. Connections that vary among controls weigh less.
     pvalue : array
-        Share of all controls and pairs with a score at least as large, either way.
+        Share of all controls and pairs with a score at least as large, either way, the subject's own
+        counted in. It holds for pairs on average; those that vary most among controls have smaller ones.
     expected_alarms : array
-        Pairs with a score as large that one control has against the others, on average.
+        Pairs with a score as large that one control has against the others, on average, the subject's
+        own counted in: nothing rarer than one in so many people can be known.
     fdr : array
         Share of false discoveries among the pairs up to this one, if the subject were like a control
-        elsewhere: expected alarms over pairs listed so far, made monotone.
+        elsewhere: expected alarms over pairs listed so far, made monotone. At least one over one more
+        than the number of controls, divided by the pairs listed.
     control_scores : array (controls, pairs)
         Of the controls against each other, in the order of the rows.
     """
@@ -87,11 +94,8 @@ class Departures(NamedTuple):
 
     def alarm_rates(self, level: float = 0.05) -> np.ndarray:
         """As `alarm_rate`, of every control."""
-        others = np.abs(self.control_scores)
-        pvalues = [
-            [(np.delete(others, c, axis=0) >= value).mean() for value in others[c]]
-            for c in range(len(others))
-        ]
+        sizes = np.abs(self.control_scores)
+        pvalues = [_exceedances(np.delete(sizes, c, axis=0), own)[1] for c, own in enumerate(sizes)]
         return np.mean(np.array(pvalues) < level, axis=1)
 
 
@@ -186,9 +190,11 @@ def compare_with_group(
     subject = subject.select_variables(group.variables)
     scatters = np.concatenate([group.scatters, subject.scatters])
     strengths = connection_strengths(scatters, fitted.graphs_)[:, *pairs]
+    n_given = mean_conditions(fitted.graphs_)[pairs]
+    *noises, noise = [sampling_variance(n, n_given) for n in (*group.ns, *subject.ns)]
     counts = fitted.graphs_.sum(axis=0)
     return Outcome(
-        score_departures(strengths[-1], strengths[:-1], subject.ns[0], group.ns),
+        score_departures(strengths[-1], strengths[:-1], noise, np.mean(noises, axis=0)),
         alone.adjacency_probabilities[pairs],
         strengths[-1],
         strengths[:-1].mean(axis=0),
@@ -207,11 +213,9 @@ def departures_of(
     n, p = len(control_scores), own.subject.graph.shape[0]
     first, second = np.triu_indices(p, 1)
     order = np.argsort(-np.abs(own.score), kind="stable")
-    sizes = np.abs(own.score[order])
-    pooled = np.sort(np.abs(control_scores), axis=None)
-    at_least = pooled.size - np.searchsorted(pooled, sizes - 1e-12)
-    expected = at_least / n
-    fdr = np.minimum(expected / np.arange(1, len(sizes) + 1), 1.0)
+    at_least, pvalues = _exceedances(np.abs(control_scores), np.abs(own.score[order]))
+    expected = (1 + at_least) / (1 + n)
+    fdr = np.minimum(expected / np.arange(1, len(order) + 1), 1.0)
     return Departures(
         own.subject,
         first[order],
@@ -223,20 +227,32 @@ def departures_of(
         np.tanh(own.strength[order]),
         np.tanh(own.group_strength[order]),
         own.score[order],
-        (1 + at_least) / (1 + pooled.size),
+        pvalues,
         expected,
         np.minimum.accumulate(fdr[::-1])[::-1],
         control_scores[:, order],
     )
 
 
-def score_departures(own: np.ndarray, others: np.ndarray, n: float, ns: np.ndarray) -> np.ndarray:
+def _exceedances(others: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """How many of the others are at least as large, and their share with oneself counted in."""
+    pooled = np.sort(others, axis=None)
+    at_least = pooled.size - np.searchsorted(pooled, sizes - 1e-12)
+    return at_least, (1 + at_least) / (1 + pooled.size)
+
+
+def score_departures(
+    own: np.ndarray,
+    others: np.ndarray,
+    noise: np.ndarray | float,
+    others_noise: np.ndarray | float,
+) -> np.ndarray:
     """Differences from the mean in standard deviations, which are drawn towards a common one.
 
-    n samples add 1/n to the variance of a Fisher's z: a subject with fewer than the others may depart
-    further.
+    ``noise`` is the variance that a finite number of samples gives to the subject's Fisher's z,
+    ``others_noise`` its mean over the others: a subject with fewer samples may depart further.
     """
     mean, variance = others.mean(axis=0), others.var(axis=0, ddof=1)
-    between = (variance + variance.mean()) / 2 - np.mean(1 / ns)
-    size = np.abs(own - mean) / np.sqrt(np.maximum(between, 0.0) + 1 / n)
+    between = (variance + variance.mean()) / 2 - others_noise
+    size = np.abs(own - mean) / np.sqrt(np.maximum(between, 0.0) + noise)
     return np.where(np.abs(own) >= np.abs(mean), size, -size)

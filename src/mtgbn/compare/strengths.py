@@ -11,7 +11,7 @@ import numpy as np
 from mtgbn.errors import InputError
 from mtgbn.graphs import descendants
 
-__all__ = ["connection_strengths"]
+__all__ = ["connection_strengths", "mean_conditions", "sampling_variance"]
 
 # Partial correlations of collinear variables stay finite.
 _LARGEST = 1 - 1e-12
@@ -33,9 +33,7 @@ def connection_strengths(scatters: np.ndarray, graphs: np.ndarray) -> np.ndarray
         the other, the mean of both ways.
     """
     p = scatters.shape[1]
-    below = np.array([descendants(graph) for graph in graphs])
-    # 1 where the row's variable comes first, 0 where the column's does, 1/2 where neither.
-    weights = (1.0 + below - below.transpose(0, 2, 1)) / 2
+    weights = _weights(graphs)
     strengths = np.zeros(scatters.shape)
     for node in range(p):
         kinds, kind = np.unique(graphs[:, :, node], axis=0, return_inverse=True)
@@ -47,6 +45,30 @@ def connection_strengths(scatters: np.ndarray, graphs: np.ndarray) -> np.ndarray
     strengths += strengths.transpose(0, 2, 1)
     strengths[:, np.arange(p), np.arange(p)] = 0.0
     return strengths
+
+
+def mean_conditions(graphs: np.ndarray) -> np.ndarray:
+    """How many variables the strength of every pair is conditional on, mean over the graphs, (p, p)."""
+    # Parents of the column's variable, other than the row's.
+    numbers = graphs.sum(axis=1)[:, None, :] - graphs
+    found = (_weights(graphs) * numbers).mean(axis=0)
+    found += found.T
+    np.fill_diagonal(found, 0.0)
+    return found
+
+
+def sampling_variance(n: float, n_given: np.ndarray) -> np.ndarray:
+    """Variance of Fisher's z of a partial correlation given so many variables, with n samples.
+
+    Below three samples more than variables it has none; it is then taken to be 1.
+    """
+    return 1.0 / np.maximum(n - n_given - 2.0, 1.0)
+
+
+def _weights(graphs: np.ndarray) -> np.ndarray:
+    """1 where the row's variable comes first, 0 where the column's does, 1/2 where neither."""
+    below = np.array([descendants(graph) for graph in graphs])
+    return (1.0 + below - below.transpose(0, 2, 1)) / 2
 
 
 def _given_parents(scatters: np.ndarray, node: int, parents: np.ndarray) -> np.ndarray:
