@@ -10,6 +10,7 @@ from mtgbn.search.local_scores import (
     local_score,
     score_additions,
     scores_workspace,
+    thinned,
 )
 
 PRIORS = ("uniform", "restricted", "scale_free")
@@ -86,6 +87,19 @@ def test_additions_are_the_scores_of_larger_families(prior):
             larger = np.array([*parents, a])
             expected = local_score(scores, node, larger, len(larger), work)
             assert out[a] == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("prior", PRIORS)
+def test_thinned_scores_are_those_of_some_draws(prior):
+    scatter, n, draws = random_problem(0, 6, 9)
+    scores = gather_scores(scatter, n, draws, 8.0, prior, 0.5)
+    expected = gather_scores(scatter, n, draws[[0, 4, 8]], 8.0, prior, 0.5)
+    if prior == "scale_free":  # what it says of single edges is still the mean over all draws
+        expected = expected._replace(edge_bonus=scores.edge_bonus)
+    adjacency = random_dag(np.random.default_rng(0), 6)
+    found = graph_score(thinned(scores, 3), adjacency)
+    assert found == pytest.approx(graph_score(expected, adjacency), rel=1e-12)
+    assert thinned(scores, 9) is scores
 
 
 def test_many_draws_of_extreme_scale_do_not_overflow():

@@ -234,6 +234,23 @@ def test_no_single_move_improves_a_local_optimum(seed, exchange, tabu):
     assert max(total(table, other) for other in neighbours if is_dag(other)) <= score + 1e-8
 
 
+def test_orders_of_many_variables_are_searched_with_fewer_draws_and_polished_with_all():
+    p, n_draws = 70, 12
+    rng = np.random.default_rng(0)
+    truth = naive.random_dag(rng, p, 0.03)
+    rows = rng.normal(size=(150, p)) @ np.linalg.inv(np.eye(p) - 0.6 * truth).astype(float)
+    scatter = np.cov(rows.T) * 149
+    roots = rng.normal(size=(n_draws, p, 4 * p))
+    draws = roots @ roots.transpose(0, 2, 1) / p
+    scores = gather_scores(scatter, 149.0, draws, p + 9.0, "uniform", -3.0)
+    found = search_graph(scores, random_state=0)
+    assert found.score == pytest.approx(graph_score(scores, found.adjacency), abs=1e-6)
+    thorough = hill_climb(scores, initial=boss(scores, random_state=0).adjacency, tabu=10)
+    assert found.score > thorough.score - 2.0  # measured: 0 to 1 either way
+    start = search_graph(scores, initial=found.adjacency, random_state=1)
+    assert start.score >= found.score - 1e-6
+
+
 def test_restarts_only_help():
     for seed in range(10):
         scores = random_scores(seed, p=6)

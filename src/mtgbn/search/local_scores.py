@@ -28,6 +28,7 @@ __all__ = [
     "local_score",
     "score_additions",
     "scores_workspace",
+    "thinned",
 ]
 
 # An improvement of a score must exceed rounding, or ties would send searches in circles. Scores grow
@@ -142,6 +143,20 @@ def _check_odds(log_edge_odds, p: int) -> np.ndarray:
             "edge use Knowledge"
         )
     return odds
+
+
+def thinned(scores: LocalScores, n_draws: int) -> LocalScores:
+    """The same with so many of the draws, evenly spaced; all, if there are not more."""
+    if scores.n_draws <= n_draws:
+        return scores
+    places = np.linspace(0, scores.n_draws - 1, n_draws).round().astype(int)
+    halves = scores.matrices.shape[2] // scores.n_draws
+    lanes = np.concatenate([places + half * scores.n_draws for half in range(halves)])
+    return scores._replace(
+        matrices=np.ascontiguousarray(scores.matrices[:, :, lanes]),
+        n_draws=n_draws,
+        end_deviations=np.ascontiguousarray(scores.end_deviations[:, places]),
+    )
 
 
 def scores_workspace(scores: LocalScores, max_parents: int) -> tuple[np.ndarray, ...]:
