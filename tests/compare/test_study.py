@@ -71,6 +71,22 @@ def test_each_template_is_fitted_by_itself(study, tasks):
     assert (pair.count_a[0], pair.count_b[0]) == (4, 0)
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_the_order_of_the_columns_does_not_matter(seed):
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(8, 40, 6)).cumsum(
+        axis=2
+    )  # a chain, of whose directions nothing is known
+    names = np.array([f"v{i}" for i in range(6)])
+    found = []
+    for order in (np.arange(6), rng.permutation(6)):
+        tasks = Tasks.from_arrays(rows[:, :, order], names[order])
+        graphs = fit_groups(tasks, np.arange(8) < 4, LEARNER, random_state=1)
+        back = np.argsort(order)
+        found.append(np.concatenate(graphs[:2])[:, back[:, None], back])
+    np.testing.assert_array_equal(*found)
+
+
 def test_counts_and_degrees_follow_from_the_edges(written):
     _, tables = written
     edges = tables["edges"]

@@ -11,6 +11,7 @@ import numpy as np
 from mtgbn.compare.groups import align
 from mtgbn.errors import ConvergenceWarning, InputError
 from mtgbn.learn import MTGBN
+from mtgbn.learn.canonical import canonical_order
 from mtgbn.learn.estimator import Estimator
 from mtgbn.tasks import Tasks
 
@@ -103,7 +104,8 @@ def fit_groups(
         graphs = [each.graphs_ for each in learners]
     else:
         graphs = [learners[0].graphs_[is_a], learners[0].graphs_[~is_a]]
-    return GroupGraphs(*align(*graphs), tuple(learners))
+    _, order = canonical_order(tasks)
+    return GroupGraphs(*align(*graphs, order), tuple(learners))
 
 
 def _extras(learner: Estimator, group: str, checkpoints: Path | None, progress) -> dict:

@@ -4,6 +4,7 @@ Directions mean the same in all subjects of both groups only if representatives 
 classes are chosen together; `align` does it.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +12,8 @@ from scipy.stats import false_discovery_control
 
 from mtgbn.compare.proportions import exact_test, proportion_test, risk_difference
 from mtgbn.errors import InputError
-from mtgbn.graphs import consensus_members, cpdag, skeleton
+from mtgbn.graphs import cpdag, skeleton
+from mtgbn.learn.canonical import agreeing_members
 
 __all__ = ["Connections", "Degrees", "align", "compare_graphs", "count_degrees"]
 
@@ -66,17 +68,24 @@ class Connections(NamedTuple):
     q: np.ndarray
 
 
-def align(graphs_a: np.ndarray, graphs_b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def align(
+    graphs_a: np.ndarray, graphs_b: np.ndarray, order: Sequence[int] | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Representatives of the same equivalence classes whose directions agree over both groups.
 
     Parameters
     ----------
     graphs_a, graphs_b : array (subjects, p, p)
         DAGs; ``A[i, j]`` means i -> j.
+    order : sequence of int, optional
+        Positions of the variables in the order in which ties are broken; as they are, if left out. One
+        that the data decide (`canonical_order`) makes the result independent of the columns' order.
     """
     graphs_a, graphs_b = _check_graphs(graphs_a, graphs_b)
     both = np.concatenate([graphs_a, graphs_b])
-    chosen = consensus_members(np.array([cpdag(graph) for graph in both])).graphs
+    classes = np.array([cpdag(graph) for graph in both])
+    order = list(range(both.shape[1])) if order is None else list(order)
+    chosen = agreeing_members(classes, order).graphs
     return chosen[: len(graphs_a)], chosen[len(graphs_a) :]
 
 

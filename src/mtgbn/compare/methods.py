@@ -11,6 +11,7 @@ from mtgbn.compare.groups import align
 from mtgbn.errors import ConvergenceWarning, InputError
 from mtgbn.fmri import granger_causality, regression_dcm, strongest_edges
 from mtgbn.learn import SIG
+from mtgbn.learn.canonical import canonical_order
 from mtgbn.learn.estimator import Estimator
 from mtgbn.model.arguments import check_count
 from mtgbn.tasks import Tasks
@@ -81,6 +82,7 @@ def match_methods(
         sizes[is_a], sizes[~is_a] = (graphs.sum(axis=(1, 2)) for graphs in observed[:2])
     else:
         sizes = np.full(len(tasks), int(n_edges))
+    _, order = canonical_order(tasks)
     found = []
     for method in methods:
         if method in _FOR_SERIES:
@@ -97,7 +99,7 @@ def match_methods(
         graphs = _learned_at(
             tasks, is_a, *first, sizes, method=method, fitting=fitting, random_state=random_state
         )
-        found.append(MethodGraphs(method, *align(graphs[is_a], graphs[~is_a])))
+        found.append(MethodGraphs(method, *align(graphs[is_a], graphs[~is_a], order)))
     return found
 
 

@@ -6,9 +6,10 @@ order the same data give the same result, however their columns and tasks are ar
 
 import numpy as np
 
+from mtgbn.graphs import Consensus, consensus_members
 from mtgbn.tasks import Tasks
 
-__all__ = ["canonical_order"]
+__all__ = ["agreeing_members", "canonical_order"]
 
 
 def canonical_order(tasks: Tasks) -> tuple[list[int], list[int]]:
@@ -21,6 +22,19 @@ def canonical_order(tasks: Tasks) -> tuple[list[int], list[int]]:
     task_order = np.lexsort((tasks.names, _sums(sizes), by_task, tasks.ns))
     variable_order = np.lexsort((tasks.variables, _sums(sizes.T), by_variable))
     return task_order.tolist(), variable_order.tolist()
+
+
+def agreeing_members(
+    cpdags: np.ndarray, order: list[int], weights: np.ndarray | None = None
+) -> Consensus:
+    """`consensus_members`, with ties broken in a canonical order of the variables."""
+    order = np.asarray(order)
+    rows, columns = order[:, None], order
+    found = consensus_members(
+        cpdags[:, rows, columns], None if weights is None else weights[:, rows, columns]
+    )
+    back = np.argsort(order)
+    return found._replace(graphs=found.graphs[:, back[:, None], back], order=order[found.order])
 
 
 def _sums(values: np.ndarray) -> np.ndarray:

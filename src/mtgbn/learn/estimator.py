@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 
 from mtgbn.errors import InputError, NotFittedError
-from mtgbn.graphs import consensus_members, cpdag
-from mtgbn.learn.canonical import canonical_order
+from mtgbn.graphs import cpdag
+from mtgbn.learn.canonical import agreeing_members, canonical_order
 from mtgbn.learn.em import vague_sigma_h
 from mtgbn.learn.parameters import Network, Parameters, posterior_network
 from mtgbn.model.arguments import check_count, entropy_text, seed_sequence
@@ -219,15 +219,10 @@ class Estimator:
         if self.knowledge is not None:
             self.agreement_, self.order_ = np.nan, None
             return
-        # In the canonical order, so that ties do not depend on the order of the columns.
         _, order = canonical_order(self._tasks)
-        square = np.ix_(range(len(self.cpdags_)), order, order)
-        consensus = consensus_members(
-            self.cpdags_[square], None if weights is None else weights[square]
-        )
-        back = np.argsort(order)
-        self.graphs_ = consensus.graphs[:, back][:, :, back]
-        self.order_ = tuple(self.variables_[order[j]] for j in consensus.order)
+        consensus = agreeing_members(self.cpdags_, order, weights)
+        self.graphs_ = consensus.graphs
+        self.order_ = tuple(self.variables_[j] for j in consensus.order)
         self.agreement_ = consensus.agreement
 
     def _store_parameters(self) -> None:

@@ -12,8 +12,9 @@ from threadpoolctl import threadpool_limits
 
 import mtgbn
 from mtgbn.errors import ConvergenceWarning, InputError, NotFittedError
-from mtgbn.graphs import consensus_members, cpdag
+from mtgbn.graphs import cpdag
 from mtgbn.learn import em, explore
+from mtgbn.learn.canonical import agreeing_members, canonical_order
 from mtgbn.learn.checkpoint import fingerprint, read_checkpoint, write_checkpoint
 from mtgbn.learn.estimator import (
     Estimator,
@@ -342,7 +343,9 @@ class MTGBN(Estimator):
         )
         graph, own_class = start, cpdag(start)
         if self.knowledge is None:
-            graph = consensus_members(np.concatenate([self.cpdags_, own_class[None]])).graphs[-1]
+            classes = np.concatenate([self.cpdags_, own_class[None]])
+            _, order = canonical_order(self._tasks)
+            graph = agreeing_members(classes, order).graphs[-1]
         either = np.minimum(probabilities + probabilities.T, 1.0)
         return LearnedTask(
             task.names[0],

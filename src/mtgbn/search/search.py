@@ -25,7 +25,7 @@ __all__ = ["SearchSettings", "graph_score", "score_differences", "search_graph"]
 
 SearchMethod = Literal["boss", "mmhc"]
 
-# With more variables than this, an order is searched with fewer draws of sigma_h, and all of them are for
+# With more variables than this, orders are searched with fewer draws of sigma_h, and all of them are for
 # the polish: as good in the end, four times faster (docs/decisions.md).
 _MANY_VARIABLES, _DRAWS_FOR_ORDERS = 64, 6
 
