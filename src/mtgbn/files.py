@@ -106,9 +106,13 @@ def read_json(path: Path) -> dict:
 
 def table_text(lines: Iterable[Sequence[object]]) -> str:
     """TSV; a name with a quote, a tab or a line break is quoted as in CSV."""
-    text = io.StringIO()
-    csv.writer(text, delimiter="\t", lineterminator="\n").writerows(lines)
-    return text.getvalue()
+    found = []
+    for line in lines:
+        text = io.StringIO()
+        # What is part of the end of a line is what Python's writer quotes.
+        csv.writer(text, delimiter="\t", lineterminator="\r\n").writerow(line)
+        found.append(text.getvalue().removesuffix("\r\n") + "\n")
+    return "".join(found)
 
 
 def read_records(path: Path, kind: str) -> list[dict[str, str]]:
@@ -132,10 +136,22 @@ def read_records(path: Path, kind: str) -> list[dict[str, str]]:
 
 def records_of(text: str, delimiter: str, where: str, kind: str) -> list[dict[str, str]]:
     """As `read_records`, of text."""
-    rows = [row for row in csv.reader(io.StringIO(text), delimiter=delimiter) if any(row)]
+    reader = csv.reader(io.StringIO(text), delimiter=delimiter, strict=True)
+    try:
+        rows = [row for row in reader if any(row)]
+    except csv.Error as error:
+        raise InputError(
+            f"line {reader.line_num} of {where!r}, or a quote before it that is not closed, cannot be "
+            f"read ({error}); repair it"
+        ) from error
     if len(rows) < 2:
         raise InputError(f"{where!r} has no {kind}s; give a header and one row per {kind}")
     header = [cell.strip().lower() for cell in rows[0]]
+    twice = [name for name in dict.fromkeys(header) if header.count(name) > 1]
+    if twice:
+        raise InputError(
+            f"{where!r} has the column {twice[0]!r} twice (capitals do not matter); rename one"
+        )
     for number, row in enumerate(rows[1:], start=1):
         if len(row) != len(header):
             raise InputError(

@@ -170,6 +170,62 @@ def test_overwriting_and_asking_for_less(own_study, templates, tmp_path):
     assert not (tmp_path / "out" / "methods.tsv").exists()
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--methods", "foo"), "no method 'foo'"),
+        (("--draws", "5"), "n_draws must be"),
+        (("--subject", "sub-01"), "3 controls are too few"),
+    ],
+)
+def test_what_is_refused_costs_nothing(own_study, templates, tmp_path, options, message):
+    data, table = own_study
+    arguments = (data, tmp_path / "out", "--group", table, "--templates", templates, *QUICK)
+    assert run(*arguments).exit_code in (0, 3)
+    before = contents(tmp_path / "out"), contents(tmp_path / "out" / "work")
+    for more in ((), ("--overwrite", "--seed", 2)):
+        refused = run(*arguments, *options, *more)
+        assert refused.exit_code == 1
+        assert message in str(refused.exception)
+        assert (contents(tmp_path / "out"), contents(tmp_path / "out" / "work")) == before
+
+
+def test_a_run_that_failed_at_once_can_be_given_again(own_study, templates, tmp_path):
+    data, table = own_study
+    (tmp_path / "out" / "work").mkdir(parents=True)
+    (tmp_path / "out" / ".strange.part").mkdir()
+    arguments = (data, tmp_path / "out", "--group", table, "--templates", templates, *QUICK)
+    assert run(*arguments).exit_code in (0, 3)
+
+
+def test_line_breaks_in_names(own_study, tmp_path):
+    """Tables that are written can be read again."""
+    data, table = own_study
+    templates = tmp_path / "templates.csv"
+    templates.write_text('name,template\nv3,"T\rx"\nv4,"T\rx"\nv2,"T\rx"\n')
+    out = tmp_path / "out"
+    found = run(data, out, "--group", table, "--templates", templates, *QUICK)
+    assert found.exit_code in (0, 3), found.exception
+    assert (out / "report.html").exists()
+
+
+@pytest.mark.parametrize("content", ['{"Runs": 3}', '{"Runs": ["a"]}', "[]", "{"])
+def test_files_beside_series_may_be_anybodys(own_study, templates, tmp_path, content):
+    data, table = own_study
+    next(data.glob("sub-01*.json")).write_text(content)
+    options = ("--group", table, "--templates", templates, *QUICK)
+    assert run(data, tmp_path / "out", *options).exit_code in (0, 3)
+
+
+@pytest.mark.parametrize("time", ["NaN", "true", "-2", "0", '"2"', "1" + "0" * 400])
+def test_times_that_are_none(own_study, tmp_path, time):
+    data, table = own_study
+    next(data.glob("sub-01*.json")).write_text(f'{{"RepetitionTime": {time}}}')
+    message = failure(data, tmp_path / "out", "--group", table)
+    assert "no number of seconds above 0" in message
+    assert "sub-01" in message
+
+
 def test_who_is_left_out_is_said_and_code_3(own_study, templates, tmp_path):
     data, table = own_study
     flat = series(40, True)
@@ -253,7 +309,14 @@ def test_simulated_patients_with_known_alterations(tmp_path):
         ("participant_id\tgroup\n01\tp\n", ("--column", "dx"), "no column 'dx'"),
         ("participant_id\tgroup\n01\tp\nsub-01\tq\n", (), "twice"),
         ("participant_id\tgroup\n77\tp\n78\tq\n", (), "has data; the data are of 'sub-01'"),
-        (None, ("--subject", "sub-77"), "'sub-77' has no group"),
+        (None, ("--subject", "sub-77"), "no participant named '77'"),
+        (None, ("--subject", "sub-06"), "'sub-06' is in group 'control', a control"),
+        (None, ("--methods", ","), "there is no method to compare"),
+        (None, ("--methods", "gc", "--tr", "-1"), "a number of seconds above 0; got -1"),
+        (None, ("--methods", "rdcm", "--tr", "nan"), "a number of seconds above 0; got nan"),
+        ("participant_id\tgroup\tGroup\n01\tp\tq\n", (), "has the column 'group' twice"),
+        ('participant_id\tgroup\tnote\n01\tp\t"x\n02\tq\ty\n', (), "a quote before it"),
+        ("participant_id\tgroup\tnote\n01\tp\t" + "x" * 200_000, (), "field larger"),
         (None, ("--subject", "77", "--controls", "control"), "no subject named '77'"),
         (None, ("--subject", "01", "--controls", "healthy"), "no controls 'healthy'"),
         (None, ("--methods", "mtgbn,pc"), "no method 'pc'"),

@@ -26,10 +26,11 @@ from mtgbn.compare.cohort import Cohort, read_cohort, task_of
 from mtgbn.compare.participants import (
     Participants,
     choose_groups,
+    is_control,
     participant_of,
     read_participants,
 )
-from mtgbn.compare.study import compare_groups, compare_one
+from mtgbn.compare.study import check_comparison, check_subject, compare_groups, compare_one
 from mtgbn.compare.tables import ABOUT_FILE, TABLES, write_study, write_subject_study
 from mtgbn.compare.templates import find_templates
 from mtgbn.compare.words import study_in_words, subject_in_words
@@ -39,6 +40,7 @@ from mtgbn.fmri.regions import some
 from mtgbn.learn import MTGBN
 from mtgbn.learn.checkpoint import fingerprint
 from mtgbn.report import REPORT_FILE
+from mtgbn.tasks.names import unknown_name
 from mtgbn.tasks.notes import notes_on
 
 __all__ = ["run_compare"]
@@ -115,13 +117,24 @@ def run_compare(
     if simulation is not None:
         about["simulation"] = simulation
     options = {"templates": parts, "random_state": seed, "n_jobs": jobs}
+    asked = {
+        "methods": [each.strip() for each in methods.split(",") if each.strip()],
+        "n_edges": density,
+        "series": cohort.series,
+        "repetition_time": cohort.repetition_time,
+    }
+    # All that can be refused is refused before an earlier comparison is touched.
+    if name is not None:
+        check_subject(cohort.tasks, name, learner, templates=parts)
+    else:
+        check_comparison(cohort.tasks, learner, templates=parts, **asked)
     start = time.monotonic()
     with _owned(folder, identity, overwrite) as work, Watch(console) as watch:
-        (folder / REPORT_FILE).unlink(missing_ok=True)  # of tables that are replaced now
         if name is not None:
             found = compare_one(
                 cohort.tasks, name, learner, folder=work, progress=watch.moved, **options
             )
+            (folder / REPORT_FILE).unlink(missing_ok=True)  # of tables that are replaced now
             path = write_subject_study(found, folder, about)
             lines, converged = subject_in_words(found), True
         else:
@@ -132,14 +145,12 @@ def run_compare(
                 labels=labels,
                 fitting=fitting,
                 n_permutations=permutations,
-                methods=[each.strip() for each in methods.split(",") if each.strip()],
-                n_edges=density,
-                series=cohort.series,
-                repetition_time=cohort.repetition_time,
                 folder=work,
                 progress=watch.moved,
+                **asked,
                 **options,
             )
+            (folder / REPORT_FILE).unlink(missing_ok=True)
             path = write_study(study, folder, about)
             lines = study_in_words(study)
             converged = all(each.converged for each in study.templates)
@@ -171,11 +182,22 @@ def _labels(
             )
         return (controls,)
     name = participant_of(subject, table.labels)
-    own = None if name is None else table.labels[name]
+    if name is None:
+        unknown = unknown_name(subject.removeprefix("sub-"), list(table.labels), "participant")
+        raise InputError(
+            f"{table.source!r}: {unknown}. Who has data but no row there is compared with --controls "
+            "LABEL"
+        )
+    own = table.labels[name]
     if own is None:
         raise InputError(
             f"{subject!r} has no group in {table.source!r}; say which group are the controls "
             "(--controls)"
+        )
+    if is_control(own):
+        raise InputError(
+            f"{subject!r} is in group {own!r}, a control; to compare it with the other controls give "
+            f"--controls {own!r}, with another group that group's label"
         )
     first, second = choose_groups(table)
     return (second if own == first else first,)
@@ -241,7 +263,9 @@ def _check_folder(data: str, folder: Path) -> None:
     if not folder.exists():
         return
     check_is_writable(folder)
-    if any(folder.iterdir()) and not (folder / _WORK / _IDENTITY).exists():
+    is_ours = (folder / _WORK / _IDENTITY).exists()
+    # A run that failed at once leaves an empty folder for its work.
+    if not is_ours and any(path.is_file() for path in folder.rglob("*")):
         raise InputError(f"{str(folder)!r} holds other files; give a new or empty folder")
 
 
@@ -262,12 +286,13 @@ def _owned(folder: Path, identity: dict[str, Any], overwrite: bool) -> Iterator[
                     )
                 _empty(folder)
             for part in folder.rglob(".*.part"):
-                part.unlink(missing_ok=True)
+                if part.is_file():
+                    part.unlink(missing_ok=True)
             write_json(work / _IDENTITY, identity)
             yield work
             for checkpoint in work.glob("*/group-*.npz"):  # large, and of no use any more
                 checkpoint.unlink()
-    except InputError:
+    except (InputError, OSError):
         files = {path.name for path in folder.rglob("*") if path.is_file()}
         if is_new and files <= {_IDENTITY}:  # otherwise there is work to go on from
             shutil.rmtree(folder, ignore_errors=True)

@@ -1,5 +1,6 @@
 """The commands for scans and for groups of subjects: extract, compare, bids."""
 
+import errno
 import os
 import sys
 
@@ -52,6 +53,13 @@ def _finish(run) -> None:
     """End with the exit code of a command that goes on when it is given again."""
     try:
         code = run()
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        click.echo(
+            f"mtgbn: the disk is full ({error}); make room, and the same command goes on", err=True
+        )
+        sys.exit(1)
     except KeyboardInterrupt:
         click.echo("mtgbn: interrupted; the same command goes on", err=True)
         sys.exit(130)
@@ -151,9 +159,9 @@ def compare(context: click.Context, data: str, out: str, **options) -> None:
     columns, comparison.json (what was run, with whom, and who was left out), and report.html, a page
     that shows all of it. source and target are i and j of i -> j.
 
-    With --subject OUT gets departures.tsv, the connections that are probable in that subject and rare
-    among controls or the reverse, each with a p-value and a false discovery rate; and alarms.tsv, how
-    often controls would raise an alarm against each other.
+    With --subject OUT gets departures.tsv, how much stronger or weaker every connection of that subject
+    is than in controls, with how many controls have it, a p-value and a false discovery rate; and
+    alarms.tsv, how often controls would raise an alarm against each other.
 
     Subjects without a group, with a damaged file or constant regions, with other variables or another
     TR than most are left out and listed. A run that was interrupted goes on with the same command.

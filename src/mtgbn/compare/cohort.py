@@ -21,6 +21,9 @@ from mtgbn.tasks.text_files import sidecar, tables_from_file, tables_from_folder
 
 __all__ = ["Cohort", "read_cohort", "task_of"]
 
+# Seconds; no scanner is so slow.
+_LONGEST_TIME = 1000.0
+
 
 class Cohort(NamedTuple):
     """Subjects with data and a label.
@@ -115,9 +118,8 @@ def read_cohort(
                 "has no row" if name is None else f"has no label in column {participants.column!r}"
             )
             excluded.append(Excluded(table.task, f"{reason} of {participants.source!r}"))
-    times = {table.task: sidecar(table.file).get("RepetitionTime") for table, _ in chosen}
     if repetition_time is None:
-        repetition_time, odd = _usual_time(times)
+        repetition_time, odd = _usual_time([table for table, _ in chosen])
         excluded += odd
     without = {each.name for each in excluded}
     excluded += _unusable([table for table, _ in chosen if table.task not in without], options)
@@ -169,9 +171,20 @@ def _refuse_several(tasks: Sequence[str], participants: Participants) -> None:
             )
 
 
-def _usual_time(times: Mapping[str, Any]) -> tuple[float | None, list[Excluded]]:
+def _usual_time(tables: Sequence[Table]) -> tuple[float | None, list[Excluded]]:
     """The TR of most subjects, and those who have another one."""
-    known = {name: float(time) for name, time in times.items() if isinstance(time, int | float)}
+    known = {}
+    for table in tables:
+        time = sidecar(table.file).get("RepetitionTime")
+        if time is None:
+            continue
+        is_number = isinstance(time, int | float) and not isinstance(time, bool)
+        if not (is_number and 0 < time < _LONGEST_TIME):
+            raise InputError(
+                f"RepetitionTime in the .json beside {table.file!r} is {str(time)[:20]}, no number of "
+                "seconds above 0; mend it, or give the TR of all (--tr)"
+            )
+        known[table.task] = float(time)
     if not known:
         return None, []
     counts = Counter(round(time, 3) for time in known.values())
@@ -223,7 +236,9 @@ def _gaps(tables: Sequence[Table]) -> list[str]:
     """Series whose rows do not all follow each other in time."""
     gaps = []
     for table in tables:
-        runs = sidecar(table.file).get("Runs") or []
+        runs = sidecar(table.file).get("Runs")
+        if not isinstance(runs, list) or not all(isinstance(run, dict) for run in runs):
+            continue  # somebody else's file
         if len(runs) > 1 or any(run.get("VolumesScrubbed") for run in runs):
             gaps.append(table.task)
     if not gaps:

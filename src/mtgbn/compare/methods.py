@@ -111,6 +111,10 @@ def check_methods(
     repetition_time: float | None,
 ) -> None:
     """Raise what is wrong with a choice of methods, before anything is fitted."""
+    if not methods:
+        raise InputError(f"there is no method to compare; there are {', '.join(METHODS)}")
+    if repetition_time is not None and not 0 < repetition_time < np.inf:
+        raise InputError(f"the TR must be a number of seconds above 0; got {repetition_time}")
     for method in methods:
         if method not in METHODS:
             raise InputError(f"there is no method {method!r}; there are {', '.join(METHODS)}")

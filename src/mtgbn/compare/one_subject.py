@@ -28,6 +28,7 @@ from mtgbn.tasks import Tasks
 __all__ = [
     "Departures",
     "Outcome",
+    "check_controls",
     "compare_subject",
     "compare_with_group",
     "departures_of",
@@ -129,8 +130,7 @@ def compare_subject(
         Called with the number of fits done and to do.
     """
     n = len(controls)
-    if n < _FEWEST_CONTROLS:
-        raise InputError(f"{n} controls are too few; at least {_FEWEST_CONTROLS} are needed")
+    check_controls(n)
     if len(subject) == 1 and subject.names[0] in controls.names:
         raise InputError(f"{subject.names[0]!r} is among the controls; leave it out there")
     learner = MTGBN() if learner is None else learner
@@ -158,6 +158,12 @@ def compare_subject(
         if progress is not None:
             progress(done, n + 1)
     return departures_of(own, *np.stack([known.values[k] for k in everybody], axis=1))
+
+
+def check_controls(n: int) -> None:
+    """Refuse a group that cannot say what is usual."""
+    if n < _FEWEST_CONTROLS:
+        raise InputError(f"{n} controls are too few; at least {_FEWEST_CONTROLS} are needed")
 
 
 def _numbered(k: int, *arguments, is_asked_for: bool) -> tuple[int, "Outcome"]:

@@ -10,7 +10,13 @@ from mtgbn.errors import InputError
 from mtgbn.files import read_records
 from mtgbn.tasks.names import listed
 
-__all__ = ["Participants", "choose_groups", "participant_of", "read_participants"]
+__all__ = [
+    "Participants",
+    "choose_groups",
+    "is_control",
+    "participant_of",
+    "read_participants",
+]
 
 _ID_COLUMNS = ("participant_id", "subject_id", "participant", "subject", "sub", "id")
 _GROUP_COLUMNS = (
@@ -121,8 +127,13 @@ def choose_groups(
             f"column {column!r} of {where!r} has {shown or 'no label at all'}; two groups are needed, "
             "and the other one is empty"
         )
-    first, second = sorted(counts, key=lambda label: (label.lower() in _CONTROLS, label))
+    first, second = sorted(counts, key=lambda label: (is_control(label), label))
     return first, second
+
+
+def is_control(label: str) -> bool:
+    """Whether controls are known by this label."""
+    return label.lower() in _CONTROLS
 
 
 def participant_of(task: str, known: Iterable[str]) -> str | None:

@@ -9,7 +9,7 @@ import numpy as np
 from mtgbn.compare.fitting import Fitting, GroupGraphs, check_groups, fit_groups
 from mtgbn.compare.groups import Connections, Degrees, compare_graphs, count_degrees
 from mtgbn.compare.methods import Method, MethodGraphs, check_methods, match_methods
-from mtgbn.compare.one_subject import Departures, compare_subject
+from mtgbn.compare.one_subject import Departures, check_controls, compare_subject
 from mtgbn.compare.permutation import Permutations, fit_seed, permutation_test
 from mtgbn.compare.templates import EVERYTHING
 from mtgbn.errors import InputError
@@ -18,7 +18,15 @@ from mtgbn.model.arguments import check_count, seed_sequence
 from mtgbn.tasks import Tasks
 from mtgbn.tasks.names import check_variables, name_position
 
-__all__ = ["Study", "SubjectStudy", "TemplateComparison", "compare_groups", "compare_one"]
+__all__ = [
+    "Study",
+    "SubjectStudy",
+    "TemplateComparison",
+    "check_comparison",
+    "check_subject",
+    "compare_groups",
+    "compare_one",
+]
 
 Templates = Mapping[str, Sequence[str]]
 Progress = Callable[[str, int, int], None]
@@ -159,11 +167,17 @@ def compare_groups(
     check_count("n_permutations", n_permutations, 0)
     learner = MTGBN() if learner is None else learner
     learner = type(learner)(**learner.get_params()).set_params(n_jobs=n_jobs)
+    check_comparison(
+        tasks,
+        learner,
+        templates=templates,
+        methods=methods,
+        n_edges=n_edges,
+        series=series,
+        repetition_time=repetition_time,
+    )
     parts = _parts(tasks, templates)
     is_matched = n_edges is not None or tuple(methods) != ("mtgbn",)
-    for part in parts.values():
-        learner.check(part)
-        check_methods(methods, part, n_edges, series, repetition_time)
     compared = []
     seeds = seed_sequence(random_state).spawn(len(parts))
     for number, ((name, part), seed) in enumerate(zip(parts.items(), seeds, strict=True)):
@@ -236,6 +250,32 @@ def compare_groups(
     )
 
 
+def check_comparison(
+    tasks: Tasks,
+    learner: MTGBN,
+    *,
+    templates: Templates | None,
+    methods: Sequence[str],
+    n_edges: int | None,
+    series: Mapping[str, np.ndarray] | None,
+    repetition_time: float | None,
+) -> None:
+    """Raise what is wrong with the settings of a comparison of groups, before anything is done."""
+    for part in _parts(tasks, templates).values():
+        learner.check(part)
+        check_methods(methods, part, n_edges, series, repetition_time)
+
+
+def check_subject(
+    tasks: Tasks, subject: str, learner: MTGBN, *, templates: Templates | None
+) -> None:
+    """As `check_comparison`, of one subject with controls."""
+    name_position(subject, tasks.names, "task")
+    check_controls(len(tasks) - 1)
+    for part in _parts(tasks, templates).values():
+        learner.check(part)
+
+
 def compare_one(
     tasks: Tasks,
     subject: str,
@@ -258,14 +298,14 @@ def compare_one(
     learner, templates, random_state, n_jobs, folder, progress
         As for `compare_groups`.
     """
+    learner = MTGBN() if learner is None else learner
+    check_subject(tasks, subject, learner, templates=templates)
     place = name_position(subject, tasks.names, "task")
     controls = [t for t in range(len(tasks)) if t != place]
-    learner = MTGBN() if learner is None else learner
     parts = _parts(tasks, templates)
     found = {}
     seeds = seed_sequence(random_state).spawn(len(parts))
     for number, ((name, part), seed) in enumerate(zip(parts.items(), seeds, strict=True)):
-        learner.check(part)
         report = _within(name, progress)
         if folder is not None:
             Path(folder).mkdir(parents=True, exist_ok=True)

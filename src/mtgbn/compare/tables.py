@@ -123,8 +123,9 @@ _DEPARTURES = {
     "control_probability": "mean of the same over the controls",
     "control_count": "controls who have it in the networks that were learned of all controls together",
     "n_controls": "controls",
-    "p": "share of all controls and pairs with a score at least as large, either way",
-    "expected_alarms": "pairs with a score as large that one control has against the others, on average",
+    "p": "share of all controls and pairs with a score at least as large, either way, this one too",
+    "expected_alarms": "pairs with a score as large that one control has against the others, on average; "
+    "the subject's own is counted in",
     "fdr": "estimated share of false discoveries among the pairs up to this one, within the template",
 }
 _ALARMS = {

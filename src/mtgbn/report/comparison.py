@@ -10,7 +10,7 @@ import numpy as np
 
 from mtgbn.compare.tables import ABOUT_FILE
 from mtgbn.compare.words import LARGEST_FDR
-from mtgbn.errors import InputError
+from mtgbn.errors import ExtraNotInstalledError, InputError
 from mtgbn.files import table_text
 from mtgbn.report import figures
 from mtgbn.report.commands import compare_command
@@ -52,7 +52,9 @@ def comparison_report(folder: Path) -> Report:
         about = json.loads(path.read_text(encoding="utf-8"))
         tables = {Path(name).stem: _read(folder / name) for name in about["files"]}
         return (_of_one if "departures" in tables else _of_groups)(about, tables)
-    except (OSError, ValueError, KeyError, TypeError, StopIteration) as error:
+    except (InputError, ExtraNotInstalledError):
+        raise
+    except Exception as error:  # whatever a file that somebody changed makes of itself
         raise InputError(
             f"{path} and its tables are not what mtgbn wrote ({type(error).__name__}: {error}); "
             "compare again"
@@ -330,6 +332,7 @@ def _run(about: dict[str, Any], methods: list[str]) -> dict[str, Any]:
 def _of_one(about: dict[str, Any], tables: dict[str, _Table]) -> Report:
     departures, alarms = tables["departures"], tables["alarms"]
     subject, n = about["subject"], about["controls"]["n"]
+    label = ", ".join(about.get("settings", {}).get("groups", []))
     parts = []
     for name, template in about["templates"].items():
         rows = [row for row in departures.rows if row["template"] == name]
@@ -355,7 +358,7 @@ def _of_one(about: dict[str, Any], tables: dict[str, _Table]) -> Report:
     return render(
         "subject.html",
         data,
-        title=f"{subject} and {n} controls",
+        title=f"{subject} and {n} controls" + (f" ({label})" if label else ""),
         subject=subject,
         n=n,
         parts_of=parts,
