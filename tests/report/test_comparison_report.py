@@ -61,19 +61,28 @@ def test_tables_are_the_files(groups, opened):
         assert len(rows) == min(25, len(lines) - 1)
         assert [row[5:] for row in rows] == [line[5:] for line in lines[1:26]]
     about = json.loads((groups / "connections.json").read_text())
-    title = page.page.get_attribute('[data-table="connections"] th:nth-child(13) button', "title")
+    title = page.page.get_attribute('[data-table="connections"] th:nth-child(16) button', "title")
     assert title == about["z"]["Description"]
 
 
 def test_what_is_said_of_the_groups(groups, opened):
     page, table = opened(groups / "report.html"), read(groups, "connections")
-    directed = table[table.kind == "directed"]
+    pairs, directed = (table[table.kind == kind] for kind in ("undirected", "directed"))
     text = page.page.text_content("#found")
-    number = int((directed.q <= 0.05).sum())
-    assert f"Of {len(directed)} possible connections i → j, {number or 'none'} differ" in text
-    top = directed[directed.difference != 0].sort_values("p_two_sided", kind="stable").iloc[0]
+    number, arrows = (int((each.q_study <= 0.05).sum()) for each in (pairs, directed))
+    assert f"Of {len(pairs)} pairs, {number or 'none'} differ" in text
+    assert (
+        f"of {len(directed)} possible connections with a direction, i → j, {arrows or 'none'}."
+        in text
+    )
+    corrected = int((pairs.p_permutation_corrected <= 0.05).sum())
+    assert f"relabellings of the subjects, {corrected or 'none'} of the pairs" in text
+    top = pairs[pairs.difference != 0].sort_values("p_two_sided", kind="stable").iloc[0]
     first = page.page.locator("#found .finding").first.text_content()
-    assert f"{top.source} → {top.target}" in first
+    assert f"{top.source} – {top.target}" in first
+    for row in directed.itertuples():
+        if row.template == top.template and {row.source, row.target} == {top.source, top.target}:
+            assert f"{row.source} → {row.target}: {row.count_a} and {row.count_b}" in first
     assert f"{top.count_a} of 4 <b>patients</b>, {top.count_b} of 5 controls" in first
     assert f"p = {top.p_two_sided:.3g}, q = {top.q:.3g}" in first
     assert f"corrected {top.p_permutation_corrected:.3g}" in first

@@ -26,7 +26,8 @@ ALARM_LEVEL = 0.05
 INDEPENDENCE = (
     "the z-test and Fisher's test (p_greater, p_less, p_two_sided, p_exact, q, q_study) take subjects "
     "for independent. Graphs that were learned together are not: they resemble each other also where "
-    "only chance made them alike, and these p-values can be far too small. Relabelling does not need it"
+    "only chance made them alike, and these p-values (and intervals of differences) can be far too small. "
+    "Relabelling the subjects needs no such assumption"
 )
 RELABELLING = {
     "separate": "every relabelling was fitted anew, group by group, as the groups themselves were",
@@ -46,21 +47,22 @@ _CONNECTIONS = {
     "count_b": "subjects of group b that have the connection",
     "n_b": "subjects of group b",
     "more_in": "label of the group in which a larger share has it; n/a if the shares are the same",
+    "p_two_sided": "two-sided p-value of the two-sample test of proportions, pooled, without continuity "
+    "correction",
+    "q": "Benjamini and Hochberg's, of p_two_sided, over the connections of this kind in the template",
+    "q_study": "the same over the connections of this kind in all templates",
     "difference": "share of group a minus share of group b",
     "difference_low": "lower end of its 95 % confidence interval (Newcombe)",
     "difference_high": "upper end of its 95 % confidence interval (Newcombe)",
-    "z": "statistic of the two-sample test of proportions, pooled, without continuity correction",
-    "p_greater": "one-sided p-value of that test: more in group a",
-    "p_less": "one-sided p-value of that test: less in group a",
-    "p_two_sided": "two-sided p-value of that test",
+    "z": "statistic of the test",
+    "p_greater": "one-sided p-value of the test: more in group a",
+    "p_less": "one-sided p-value of the test: less in group a",
     "p_exact": "two-sided p-value of Fisher's exact test",
-    "q": "Benjamini and Hochberg's, of p_two_sided, over the connections of this kind in the template",
-    "q_study": "the same over the connections of this kind in all templates",
 }
 _PERMUTED = {
     "p_permutation": "two-sided p-value of the difference, by relabelling",
     "p_permutation_corrected": "the same for the largest difference anywhere in the template: below .05 "
-    "is a difference however many connections were looked at",
+    "is a difference however many connections of the template were looked at",
 }
 _DEGREES = {
     **_TEMPLATE,
@@ -115,18 +117,18 @@ _DEPARTURES = {
     **_TEMPLATE,
     "variable_1": "first variable of the pair; directions are not compared",
     "variable_2": "second variable of the pair",
+    "departure": "stronger or weaker in the subject than in controls, whatever the sign",
     "strength": "partial correlation in the subject, given the parents in the controls' networks",
     "control_strength": "mean of the same over the controls",
-    "departure": "stronger or weaker in the subject than in controls, whatever the sign",
-    "score": "difference of the two, as Fisher's z, in units of its spread among controls",
+    "p": "share of all controls and pairs with a score at least as large, either way, this one too",
+    "fdr": "estimated share of false discoveries among the pairs up to this one, within the template",
+    "expected_alarms": "pairs with a score as large that one control has against the others, on "
+    "average; the subject's own is counted in",
+    "score": "difference of the strengths, as Fisher's z, in units of its spread among controls",
     "probability": "posterior probability that the subject has the connection, by its own data alone",
     "control_probability": "mean of the same over the controls",
     "control_count": "controls who have it in the networks that were learned of all controls together",
     "n_controls": "controls",
-    "p": "share of all controls and pairs with a score at least as large, either way, this one too",
-    "expected_alarms": "pairs with a score as large that one control has against the others, on average; "
-    "the subject's own is counted in",
-    "fdr": "estimated share of false discoveries among the pairs up to this one, within the template",
 }
 _ALARMS = {
     **_TEMPLATE,
@@ -282,7 +284,7 @@ def _about_fits(template: TemplateComparison) -> dict[str, Any]:
 def _connections(study: Study) -> _Table:
     columns = dict(_CONNECTIONS) | (_PERMUTED if study.n_permutations else {})
     rows = []
-    for kind in ("directed", "undirected"):
+    for kind in ("undirected", "directed"):
         tested: list[Connections] = [getattr(each, kind) for each in study.templates]
         over_all = false_discovery_control(np.concatenate([each.p_two_sided for each in tested]))
         place = 0
@@ -292,9 +294,9 @@ def _connections(study: Study) -> _Table:
                     *(template.name, kind, template.variables[i], template.variables[j]),
                     *(found.count_a[k], found.n_a, found.count_b[k], found.n_b),
                     more_in(study, found.difference[k]),
+                    *(found.p_two_sided[k], found.q[k], over_all[place]),
                     *(found.difference[k], found.low[k], found.high[k], found.statistic[k]),
-                    *(found.p_greater[k], found.p_less[k], found.p_two_sided[k], found.p_exact[k]),
-                    *(found.q[k], over_all[place]),
+                    *(found.p_greater[k], found.p_less[k], found.p_exact[k]),
                 ]
                 if template.permutations is not None:
                     p, corrected = permuted(template, kind)
@@ -414,12 +416,11 @@ def _departures(study: SubjectStudy) -> _Table:
             rows.append(
                 [
                     *(name, variables[i], variables[j]),
-                    *(found.strength[k], found.control_strength[k]),
                     "stronger" if found.score[k] > 0 else "weaker",
-                    found.score[k],
+                    *(found.strength[k], found.control_strength[k]),
+                    *(found.pvalue[k], found.fdr[k], found.expected_alarms[k], found.score[k]),
                     *(found.probability[k], found.control_probability[k]),
                     *(found.control_count[k], found.n_controls),
-                    *(found.pvalue[k], found.expected_alarms[k], found.fdr[k]),
                 ]
             )
     about = f"Connections of {study.subject}, those that depart most from the controls first"

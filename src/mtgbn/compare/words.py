@@ -25,41 +25,43 @@ def study_in_words(study: Study, most: int = 5) -> list[str]:
             f"{study.label_a}, {edges[1]:.1f} in {study.label_b}."
         )
     ranked = sorted(
-        (float(template.directed.p_two_sided[k]), place, k)
+        (float(template.undirected.p_two_sided[k]), place, k)
         for place, template in enumerate(study.templates)
-        for k in range(min(most, len(template.directed.source)))
-        if template.directed.difference[k] != 0
+        for k in range(min(most, len(template.undirected.source)))
+        if template.undirected.difference[k] != 0
     )
     lines.append(
-        "Connections that differ most (i -> j; all in connections.tsv):"
+        "Pairs that differ most, in either direction (directions: connections.tsv):"
         if ranked
-        else "All connections are as frequent in one group as in the other."
+        else "All pairs are joined as often in one group as in the other."
     )
     for _, place, k in ranked[:most]:
-        lines.append("  " + _connection(study, study.templates[place], k))
+        lines.append("  " + _pair(study, study.templates[place], k))
     for template in study.templates:
         if template.permutations is not None:
+            smallest = 1 / (study.n_permutations + 1)
             lines.append(
-                f"{template.name}: that the groups differ in any connection has p = "
-                f"{template.permutations.pvalue:.3g} ({study.n_permutations} relabellings)."
+                f"{template.name}: that the groups differ in any pair, directions aside, has p = "
+                f"{template.permutations.pvalue:.3g} ({study.n_permutations} relabellings; the smallest "
+                f"that they can give is {smallest:.2g})."
             )
     if study.n_permutations:
         lines.append(f"Relabelling: {RELABELLING[study.fitting]}.")
     else:
-        lines.append(f"Beware: {INDEPENDENCE} (--permutations).")
+        lines.append(f"Beware: {INDEPENDENCE} (--permutations 199).")
     return lines
 
 
-def _connection(study: Study, template: TemplateComparison, k: int) -> str:
-    found = template.directed
+def _pair(study: Study, template: TemplateComparison, k: int) -> str:
+    found = template.undirected
     i, j = int(found.source[k]), int(found.target[k])
     text = (
-        f"{template.variables[i]} -> {template.variables[j]} ({template.name}): {found.count_a[k]} of "
+        f"{template.variables[i]} - {template.variables[j]} ({template.name}): {found.count_a[k]} of "
         f"{found.n_a} {study.label_a}, {found.count_b[k]} of {found.n_b} {study.label_b}; "
         f"p = {found.p_two_sided[k]:.3g}, q = {found.q[k]:.2g}"
     )
     if template.permutations is not None:
-        p, corrected = permuted(template, "directed")
+        p, corrected = permuted(template, "undirected")
         text += f"; by relabelling p = {p[i, j]:.3g}, corrected {corrected[i, j]:.2g}"
     return text
 

@@ -131,6 +131,7 @@ def _of_groups(about: dict[str, Any], tables: dict[str, _Table]) -> Report:
         warnings=_warnings(about),
         simulation=_simulation(about, connections, labels),
         findings=_findings(connections),
+        turned=_turned(connections),
         summary=_summary(about, connections),
         small_q=_SMALL_Q,
         left_out=_left_out(tables),
@@ -226,38 +227,83 @@ def _warnings(about: dict[str, Any]) -> list[str]:
 
 
 def _summary(about: dict[str, Any], connections: _Table) -> list[str]:
-    rows = [row for row in connections.rows if row["kind"] == "directed"]
-    small = sum(float(row["q"]) <= _SMALL_Q for row in rows)
+    """Pairs first: which direction an edge has may be open, that two variables are joined is not."""
+    where = " over all templates" if len(about["templates"]) > 1 else ""
+    pairs, arrows = (
+        [row for row in connections.rows if row["kind"] == kind]
+        for kind in ("undirected", "directed")
+    )
+    numbers = [
+        sum(float(row["q_study"]) <= _SMALL_Q for row in rows) or "none" for rows in (pairs, arrows)
+    ]
     lines = [
-        f"Of {len(rows)} possible connections i → j, {small or 'none'} differ{'s' * (small == 1)} "
-        f"between the groups with a false discovery rate q of at most {_SMALL_Q:g} (z-test)."
+        f"Of {len(pairs)} pairs, {numbers[0]} differ{'s' * (numbers[0] == 1)} between the groups with a "
+        f"false discovery rate q of at most {_SMALL_Q:g}{where} (z-test); of {len(arrows)} possible "
+        f"connections with a direction, i → j, {numbers[1]}."
     ]
     relabelled = about["tests"]["permutation"]
     if relabelled:
-        corrected = sum(float(row["p_permutation_corrected"]) <= _SMALL_Q for row in rows)
+        times = relabelled["relabellings"]
+        corrected = sum(float(row["p_permutation_corrected"]) <= _SMALL_Q for row in pairs)
+        each = ", each template by itself" if where else ""
         lines.append(
-            f"By {relabelled['relabellings']} relabellings of the subjects, {corrected or 'none'} "
-            f"differ{'s' * (corrected == 1)} with a corrected p of at most {_SMALL_Q:g}. "
+            f"By {times} relabellings of the subjects, {corrected or 'none'} of the pairs "
+            f"differ{'s' * (corrected == 1)} with a corrected p of at most {_SMALL_Q:g}{each}. "
+            f"The smallest p that {times} can give is {1 / (times + 1):.2g}. "
             + sentence(relabelled["how"])
         )
         for template, p in relabelled["p_any_difference"].items():
-            lines.append(f"{template}: that the groups differ in any connection has p = {p:.3g}.")
+            lines.append(
+                f"{template}: that the groups differ in any pair, directions aside, has p = {p:.3g}."
+            )
     else:
         lines.append(f"Beware: {sentence(about['tests']['assumption'])}")
+        lines.append("How to relabel: the same command with --permutations 199, which fits anew.")
     return lines
 
 
-def _findings(connections: _Table) -> list[dict[str, str]]:
+def _findings(connections: _Table) -> list[dict[str, Any]]:
+    """The pairs that differ most, each with what its two directions are."""
+    arrows = {
+        (row["template"], row["source"], row["target"]): row
+        for row in connections.rows
+        if row["kind"] == "directed"
+    }
     rows = [
         row
         for row in connections.rows
-        if row["kind"] == "directed" and float(row["difference"]) != 0
+        if row["kind"] == "undirected" and float(row["difference"]) != 0
     ]
     rows.sort(key=lambda row: float(row["p_two_sided"]))
-    return [_finding(row) for row in rows[:_MOST_FINDINGS]]
+    return [
+        _finding(row)
+        | {
+            "directions": [
+                arrows[row["template"], *ends]
+                for ends in ((row["source"], row["target"]), (row["target"], row["source"]))
+            ]
+        }
+        for row in rows[:_MOST_FINDINGS]
+    ]
 
 
-def _finding(row: dict[str, str]) -> dict[str, str]:
+def _turned(connections: _Table) -> list[str]:
+    """Directions that differ where pairs do not."""
+    q = {
+        (row["template"], frozenset((row["source"], row["target"]))): float(row["q_study"])
+        for row in connections.rows
+        if row["kind"] == "undirected"
+    }
+    return [
+        f"{row['source']} → {row['target']} ({row['template']})"
+        for row in connections.rows
+        if row["kind"] == "directed"
+        and float(row["q_study"]) <= _SMALL_Q
+        and q[row["template"], frozenset((row["source"], row["target"]))] > _SMALL_Q
+    ]
+
+
+def _finding(row: dict[str, str]) -> dict[str, Any]:
     numbers = {
         name: f"{float(row[name]):.3g}"
         for name in ("p_two_sided", "q", "p_permutation", "p_permutation_corrected")
