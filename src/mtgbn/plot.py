@@ -26,6 +26,10 @@ BLUE, VERMILION, INK, SOFT = "#0072B2", "#D55E00", "#1f2933", "#52606d"
 
 # Names that are longer are cut in figures; the tables have them whole.
 _MOST_LETTERS = 24
+_MOST_LETTERS_OF_TITLES = 60
+
+# Variables whose names fit round a circle without being turned.
+_MOST_LEVEL = 14
 
 
 def plot_graph(
@@ -83,24 +87,30 @@ def plot_graph(
             )
         )
     axes.scatter(x, y, s=8 if is_small else 40, color=INK, zorder=3)
+    size = 5 if is_small else 9
+    # Few names are easier to read level; many would overlap, and stand like spokes.
+    is_level = p <= _MOST_LEVEL
     for k, name in enumerate(variables):
         degrees = np.degrees(angles[k]) % 360
         is_left = 90 < degrees < 270
+        is_end = is_level and abs(x[k]) < 0.2
+        spoke = 0.0 if is_level else degrees - 180 if is_left else degrees
         axes.text(
             1.07 * x[k],
             1.07 * y[k],
             _cut(name),
-            rotation=degrees - 180 if is_left else degrees,
+            rotation=spoke,
             rotation_mode="anchor",
-            ha="right" if is_left else "left",
-            va="center",
-            fontsize=5 if is_small else 9,
+            ha="center" if is_end else "right" if is_left else "left",
+            va=("bottom" if y[k] > 0 else "top") if is_end else "center",
+            fontsize=size,
             color=INK,
             parse_math=False,
         )
     axes.set(xlim=(-1.15, 1.15), ylim=(-1.15, 1.15), aspect="equal")
     axes.axis("off")
-    _entitle(axes, title, pad=34)
+    longest = max((len(_cut(name)) for name in variables), default=0)
+    _entitle(axes, title, pad=14 if is_level else 10 + 0.6 * size * longest)
     return figure
 
 
@@ -196,7 +206,10 @@ def plot_counts(
                 fontsize=7,
                 color="white" if counts[i, j] > 0.55 * n else INK,
             )
-    bar = axes.figure.colorbar(image, ax=axes, shrink=0.7, pad=0.02)
+    from matplotlib.ticker import MaxNLocator
+
+    whole = MaxNLocator(nbins=5, integer=True)
+    bar = axes.figure.colorbar(image, ax=axes, shrink=0.7, pad=0.02, ticks=whole)
     bar.outline.set_visible(False)
     bar.ax.tick_params(labelsize=8, length=0)
     bar.set_label(f"of {n}", fontsize=9, color=SOFT)
@@ -298,11 +311,13 @@ def _square(array: np.ndarray, variables: Sequence[str]) -> np.ndarray:
     return array.astype(float) if array.dtype == bool else array
 
 
-def _cut(name: str) -> str:
+def _cut(name: str, most: int = _MOST_LETTERS) -> str:
     name = " ".join(str(name).split())
-    return name if len(name) <= _MOST_LETTERS else name[: _MOST_LETTERS - 1] + "…"
+    return name if len(name) <= most else name[: most - 1] + "…"
 
 
 def _entitle(axes, title: str | None, pad: float = 6) -> None:
     if title is not None:
-        axes.set_title(_cut(title), fontsize=11, color=INK, pad=pad, parse_math=False)
+        axes.set_title(
+            _cut(title, _MOST_LETTERS_OF_TITLES), fontsize=11, color=INK, pad=pad, parse_math=False
+        )

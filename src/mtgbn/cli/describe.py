@@ -2,13 +2,17 @@
 
 import warnings
 
+import numpy as np
 from rich.console import Console
 from rich.markup import escape as escape_markup
 from rich.table import Table
 
-from mtgbn.errors import CollinearityWarning
+from mtgbn.errors import CollinearityWarning, InputError
 from mtgbn.tasks import Tasks
 from mtgbn.tasks.notes import notes_on
+
+# Share of the rows in independent samples below which rows hardly are independent themselves.
+_INDEPENDENT = 0.7
 
 
 def run_describe(data: str, options: dict) -> None:
@@ -35,7 +39,27 @@ def read_tasks(data: str, options: dict) -> tuple[Tasks, list[str]]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CollinearityWarning)
         tasks = Tasks.from_any(data, **options)
-    return tasks, [str(warning.message) for warning in caught]
+    return tasks, [str(warning.message) for warning in caught] + _follow_each_other(data, options)
+
+
+def _follow_each_other(data: str, options: dict) -> list[str]:
+    """Say so if rows that are taken for independent seem to be a time series."""
+    if options.get("effective_samples") is not None or options.get("missing") == "em":
+        return []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CollinearityWarning)
+        try:
+            series = Tasks.from_any(data, **(options | {"effective_samples": "bartlett"}))
+        except InputError:  # too few rows to tell
+            return []
+    worth = float(np.median(series.ns / series.n_rows))
+    if worth > _INDEPENDENT:
+        return []
+    return [
+        f"rows follow each other as in a time series: they are worth {worth:.0%} of so many independent "
+        "samples (median over tasks). Taken as independent they show edges that are none; give "
+        "--effective-samples bartlett, or none if they are no time series"
+    ]
 
 
 def escape(text: str) -> str:

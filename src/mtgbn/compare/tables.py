@@ -26,8 +26,8 @@ ALARM_LEVEL = 0.05
 INDEPENDENCE = (
     "the z-test and Fisher's test (p_greater, p_less, p_two_sided, p_exact, q, q_study) take subjects "
     "for independent. Graphs that were learned together are not: they resemble each other also where "
-    "only chance made them alike, and these p-values (and intervals of differences) can be far too small. "
-    "Relabelling the subjects needs no such assumption"
+    "only chance made them alike, and these p-values (and the intervals of differences) can be far too "
+    "small. Relabelling the subjects needs no such assumption"
 )
 RELABELLING = {
     "separate": "every relabelling was fitted anew, group by group, as the groups themselves were",

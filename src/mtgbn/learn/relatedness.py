@@ -18,6 +18,13 @@ _WORST_PARETO = 0.7
 # A share of the others' say above or below which it is called large or small.
 _LARGE, _SMALL = 0.5, 0.1
 
+# Above this the coefficients of the tasks hardly differ, and a reader should know why.
+_NEARLY_ALL = 0.9
+_ABOUT_OWN = (
+    " So strengths are nearly the same in all tasks that have a connection; whether a task has it is "
+    "decided by its own data, too."
+)
+
 
 class Relatedness(NamedTuple):
     """How alike the tasks are.
@@ -63,8 +70,9 @@ class Relatedness(NamedTuple):
             lines.insert(
                 0,
                 f"The tasks' connections are {degree} alike in strength: what the others say of one "
-                f"counts as much as {self.delta:.3g} rows of the task's own data "
-                f"({self.share:.0%} of the total).",
+                f"counts as much as {_rounded(self.delta)} rows of the task's own data "
+                f"({self.share:.0%} of the total)."
+                + (_ABOUT_OWN if self.share > _NEARLY_ALL else ""),
             )
         outside = [
             f"{name} ({probability:.2f})"
@@ -93,6 +101,11 @@ class Relatedness(NamedTuple):
             f" Which ones is {degree} related between tasks "
             f"(correlation {self.edge_correlation:.2f})."
         )
+
+
+def _rounded(number: float) -> str:
+    """To two digits, as a person would write it."""
+    return f"{float(f'{number:.2g}'):,.0f}" if number >= 10 else f"{number:.2g}"
 
 
 def describe_relatedness(
