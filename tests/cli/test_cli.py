@@ -201,3 +201,20 @@ def test_describe_notes_what_is_perhaps_not_meant(tmp_path):
     assert "'b', 'c' hold the same data" in output
     assert "'volume' seems to count the rows" in output
     assert "'r0' seems to count" not in output
+
+
+def test_rows_that_look_like_a_time_series(tmp_path):
+    rng = np.random.default_rng(0)
+    walks = {f"s{k}": rng.normal(size=(80, 3)).cumsum(axis=0) for k in range(3)}
+    np.savez(tmp_path / "series.npz", **walks)
+    np.savez(tmp_path / "rows.npz", **{name: np.diff(each, axis=0) for name, each in walks.items()})
+    text = "rows follow each other as in a time series"
+
+    def said(file, *options):
+        arguments = ["describe", str(tmp_path / file), *options]
+        return " ".join(CliRunner().invoke(cli, arguments).output.split())
+
+    assert text in said("series.npz")
+    assert text not in said("series.npz", "--effective-samples", "none")
+    assert text not in said("series.npz", "--effective-samples", "bartlett")
+    assert text not in said("rows.npz")
