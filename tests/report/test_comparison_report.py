@@ -151,7 +151,10 @@ def test_a_simulation_is_called_one(tmp_path, opened):
     assert "These data are simulated" in text
     table = read(tmp_path, "connections").query("kind == 'undirected'")
     row = table[(table.source == "v3") & (table.target == "v4")].iloc[0]
-    assert f"v3 → v4, gained in group patient: {row.count_a} of 4 patient and {row.count_b} of 5" in text
+    assert (
+        f"v3 → v4, gained in group patient: {row.count_a} of 4 patient and {row.count_b} of 5"
+        in text
+    )
 
 
 def departures(p, n_controls, fdr):

@@ -14,14 +14,8 @@ from joblib import effective_n_jobs
 from mtgbn.graphs import skeleton
 from mtgbn.learn import em
 from mtgbn.learn.probabilities import graph_of_probabilities
-from mtgbn.model.edge_prior import (
-    EdgePrior,
-    edge_counts,
-    free_pairs,
-    shared_edge_prior,
-    unshared_edge_prior,
-)
-from mtgbn.model.unstructured import estimate_delta
+from mtgbn.learn.shared_prior import pooled_graph, prior_of_unrelated, shared_prior
+from mtgbn.model.edge_prior import EdgePrior
 from mtgbn.sampling.joint import (
     JointModel,
     JointState,
@@ -33,7 +27,6 @@ from mtgbn.sampling.joint import (
     run_rounds,
 )
 from mtgbn.sampling.threads import stoppable_threads
-from mtgbn.tasks import Tasks
 
 __all__ = [
     "Exploration",
@@ -168,13 +161,13 @@ class Exploration(NamedTuple):
 def start(problem: em.Problem, n_jobs: int | None, report: em.Report) -> Exploration:
     """Begin one chain with the graphs that the tasks have by themselves, the other with that of all."""
     alone = em.graphs_alone(problem, n_jobs, report)
-    together = _pooled_graph(problem, problem.tasks, n_jobs)
+    together = pooled_graph(problem, problem.tasks, n_jobs)
     edge_prior, alone_prior = problem.edge_prior.prior, None
     if problem.edge_prior.source in ("shared", "density"):
-        alone_prior = unshared_edge_prior(edge_counts(alone), len(alone), _free(problem))
+        alone_prior = prior_of_unrelated(problem, alone)
         edge_prior = alone_prior
     if problem.edge_prior.source == "shared":
-        edge_prior = _shared_prior(problem, problem.tasks, alone, together)
+        edge_prior = shared_prior(problem, problem.tasks, alone, together)
     model = _model(problem, edge_prior, alone_prior, 0)
     p = problem.tasks.n_variables
     delta = _FIRST_DELTA if problem.nu0 is None else problem.nu0 - p + 1
@@ -187,43 +180,6 @@ def start(problem: em.Problem, n_jobs: int | None, report: em.Report) -> Explora
         )
     )
     return Exploration(alone, edge_prior, alone_prior, chains, None)
-
-
-def _free(problem: em.Problem) -> np.ndarray:
-    """Pairs that some task may join or not, (p, p)."""
-    return np.any([free_pairs(each.allowed, each.required) for each in problem.constraints], axis=0)
-
-
-def _pooled_graph(problem: em.Problem, tasks: Tasks, n_jobs: int | None) -> np.ndarray | None:
-    """The graph of some tasks as one; None where tasks have candidates of their own."""
-    first = problem.constraints[0]
-    if any((each.allowed != first.allowed).any() for each in problem.constraints):
-        return None
-    scatter, n = tasks.pooled_scatter()
-    pooled = Tasks([scatter], [n], tasks.variables)
-    (graph,), _ = em.learn_alone(
-        pooled, (first,), problem.edge_prior, problem.search, problem.seeds, n_jobs, em.silent
-    )
-    return graph
-
-
-def _shared_prior(
-    problem: em.Problem, tasks: Tasks, alone: np.ndarray, together: np.ndarray | None
-) -> EdgePrior:
-    """The edge prior of some tasks, whose graphs are ``alone`` by themselves and ``together`` as one."""
-    share = 0.0
-    if len(tasks) > 1:
-        p = tasks.n_variables
-        known = problem.nu0 is not None
-        delta = problem.nu0 - p + 1 if known else estimate_delta(tasks.scatters, tasks.ns)
-        share = delta / (delta + np.median(tasks.ns))
-    free = _free(problem)
-    density = None
-    if together is not None:
-        density = unshared_edge_prior(edge_counts(together[None]), 1, free).density
-    return shared_edge_prior(
-        edge_counts(alone), len(alone), free, share=share, pooled_density=density
-    )
 
 
 def _as_one(
@@ -401,8 +357,8 @@ def _go_on(
             if problem.edge_prior.source == "shared" and now.sum() > 1 and (now != members).any():
                 # How alike tasks are is a matter of those that belong together.
                 members, belonging = now, problem.tasks[now]
-                together = _pooled_graph(problem, belonging, n_jobs)
-                prior = _shared_prior(problem, belonging, state.adjacencies[now], together)
+                together = pooled_graph(problem, belonging, n_jobs)
+                prior = shared_prior(problem, belonging, state.adjacencies[now], together)
                 state = state._replace(edge_prior=prior)
                 chains = [chain._replace(edge_prior=prior) for chain in chains]
                 model = _model(problem, prior, state.alone_prior, n_moves)

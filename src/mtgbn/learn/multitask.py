@@ -25,6 +25,7 @@ from mtgbn.learn.new_task import LearnedTask, Terms, learn_alone, sample_graphs
 from mtgbn.learn.parameters import Network, posterior_network
 from mtgbn.learn.probabilities import diagnose_edges
 from mtgbn.learn.relatedness import describe_relatedness
+from mtgbn.learn.worries import worries_about
 from mtgbn.model import StructurePrior
 from mtgbn.model.arguments import check_count, check_delta, entropy_text, seed_sequence
 from mtgbn.model.densities import check_structure_prior
@@ -38,19 +39,11 @@ from mtgbn.model.edge_prior import (
 from mtgbn.sampling import Draws
 from mtgbn.search import Knowledge
 from mtgbn.tasks import Tasks
-from mtgbn.tasks.names import listed
-from mtgbn.tasks.notes import unequal_scales
 
 __all__ = ["MTGBN"]
 
 # delta of the default nu0: docs/decisions.md.
 _DEFAULT_DELTA = 50.0
-
-# Above this even a mean over the draws of sigma_h is in doubt.
-_WORST_RHAT = 1.2
-
-# An adjacency's R-hat should not exceed this, in all but a few.
-_GOOD_RHAT, _MOST_GOOD = 1.05, 0.9
 
 # With this, sums of sigma_h and scatters still have eight digits of the latter.
 _LARGEST_NU0 = 1e8
@@ -575,54 +568,10 @@ class MTGBN(Estimator):
         self.history_ = state.history
         self.converged_ = state.converged
         self.stop_reason_ = state.reason
-        self.warnings_ = self._worries(disputed)
+        self.warnings_ = worries_about(self, self._tasks, disputed)
         self._store_parameters()
         for warning in self.warnings_:
             warnings.warn(warning, ConvergenceWarning, stacklevel=4)
-
-    def _worries(self, disputed: tuple[str, ...]) -> tuple[str, ...]:
-        """What a user should know before trusting the result."""
-        worries = list(unequal_scales(self._tasks))
-        if not self.converged_ and not self.history_:
-            worries.append(f"the posterior was not explored to the end: {self.stop_reason_}")
-        elif not self.converged_:
-            last = self.history_[-1]
-            advice = ". Raise max_iter" if self.n_iter_ >= self.max_iter else ""
-            worries.append(
-                f"EM did not converge: {self.stop_reason_}; in iteration {self.n_iter_}, "
-                f"{last.n_changed} of {len(self.graphs_)} graphs changed, with a gain in Q of "
-                f"{last.gain:.3g} (Monte Carlo error {last.gain_error:.2g}){advice}"
-            )
-        found = self.diagnostics_
-        # So few draws have large R-hats by chance, and graphs depend little on them.
-        is_map = self.structure_prior == "uniform" and self.estimator == "map"
-        if disputed:
-            worries.append(
-                "there are tasks of which the chains disagree on whether it belongs to the others: "
-                f"{listed(disputed)}. Do not rely on their graphs before another random_state"
-                + ("" if is_map else " or a larger n_rounds")
-                + " confirms them"
-            )
-        if not is_map and not found["rhat"] <= _WORST_RHAT:
-            setting = "n_rounds" if self.estimator == "posterior" else "n_draws"
-            worries.append(
-                f"R-hat of the draws of sigma_h reaches {found['rhat']:.2f}, above {_WORST_RHAT}: the "
-                f"chains disagree. Raise {setting}"
-            )
-        if hasattr(self, "edge_diagnostics_"):
-            rhat = self.edge_diagnostics_.rhat
-            share = np.mean(rhat[~np.isnan(rhat)] <= _GOOD_RHAT) if np.isfinite(rhat).any() else 0.0
-            if share < _MOST_GOOD:
-                worries.append(
-                    f"only {share:.0%} of the adjacencies have an R-hat of at most {_GOOD_RHAT}: the "
-                    "chains disagree on the others. Raise n_rounds"
-                )
-        if found["n_divergent"]:
-            worries.append(
-                f"trajectories of sigma_h that diverged: {found['n_divergent']}; what depends on it may "
-                "be biased"
-            )
-        return tuple(worries)
 
     def _network(self, t: int) -> Network:
         if not hasattr(self, "draws_"):
