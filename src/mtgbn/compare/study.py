@@ -17,6 +17,7 @@ from mtgbn.learn import MTGBN
 from mtgbn.model.arguments import check_count, seed_sequence
 from mtgbn.tasks import Tasks
 from mtgbn.tasks.names import check_variables, name_position
+from mtgbn.tasks.notes import unequal_scales
 
 __all__ = [
     "Study",
@@ -61,12 +62,13 @@ class TemplateComparison(NamedTuple):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the fits warned of."""
+        """What the fits warned of; what all data are like is for the caller to say, once."""
         names = ("all",) if len(self.found.learners) == 1 else ("a", "b")
         return tuple(
             f"{self.name}, group {name}: {warning}"
             for name, learner in zip(names, self.found.learners, strict=True)
             for warning in getattr(learner, "warnings_", ())
+            if warning not in unequal_scales(learner._tasks)
         )
 
     @property

@@ -51,7 +51,11 @@ def fit_in_words(estimator: MTGBN | SIG | AVG) -> list[str]:
     if isinstance(estimator, MTGBN):
         lines.append(_how_it_ended(estimator))
         similarity = f", s = {estimator.edge_prior_.similarity:.3g}"
-        lines.append(f"nu0 = {estimator.nu0_:g}, edge prior {_density(estimator)}{similarity}.")
+        lines.append(
+            f"nu0 = {estimator.nu0_:.5g} (how closely tasks follow sigma_h); edge prior "
+            f"{_density(estimator)}{similarity} (how probable an edge is before other tasks are asked; "
+            "how alike graphs are: the smaller s, the more)."
+        )
     else:
         lines.append(f"Edge prior {_density(estimator)}.")
     if hasattr(estimator, "relatedness_"):
