@@ -22,6 +22,7 @@ from benchmarks.bold import (
 from benchmarks.problems import table
 from mtgbn import MTGBN, SIG
 from mtgbn.compare import Connections, align, compare_graphs, fit_groups, permutation_test
+from mtgbn.compare.fitting import quietly
 from mtgbn.fmri import granger_causality, regression_dcm
 from mtgbn.fmri.density import strongest_edges
 
@@ -125,11 +126,12 @@ def measure_null(seed: int, n_permutations: int = 19) -> dict[str, float]:
     """Groups that do not differ: the permutation test, and the z-tests of the graphs as they are."""
     study = simulate_study(N_SUBJECTS, N_SUBJECTS, seed, n_altered=0, **DESIGN)
     is_a = study.is_patient
-    found = permutation_test(
-        study.tasks, is_a, QUICK, n_permutations=n_permutations, random_state=seed, n_jobs=1
-    )
-    pairs = np.triu_indices(study.tasks.n_variables, 1)
     fitted = fit_groups(study.tasks, is_a, QUICK, random_state=seed, quiet=True)
+    with quietly():
+        found = permutation_test(
+            study.tasks, is_a, QUICK, n_permutations=n_permutations, random_state=seed, n_jobs=1
+        )
+    pairs = np.triu_indices(study.tasks.n_variables, 1)
     plain = compare_graphs(*fitted[:2], directed=False)
     return {
         "p": found.pvalue,
