@@ -140,7 +140,7 @@ learning_options = _together(
     ),
     click.option(
         "--rounds",
-        default=1100,
+        default=1600,
         show_default=True,
         type=click.IntRange(1),
         help="Of sampling per chain, with --estimator posterior.",

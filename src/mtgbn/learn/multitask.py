@@ -180,7 +180,7 @@ class MTGBN(Estimator):
         knowledge: Knowledge | Mapping[str, Any] | None = None,
         missing: Literal["error", "em"] = "error",
         n_draws: int = 30,
-        n_rounds: int = 1100,
+        n_rounds: int = 1600,
         tol: float = 0.05,
         max_iter: int = 50,
         n_jobs: int | None = None,
