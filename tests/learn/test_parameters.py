@@ -1,5 +1,7 @@
 """Parameters and predictions against inverse Wishart, multivariate t, simulation and quadrature."""
 
+import copy
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -344,21 +346,23 @@ def test_standardising_within_or_before_is_the_same_to_a_task_alone():
         )
 
 
-@pytest.mark.parametrize(("cls", "tolerance"), [(MTGBN, MONTE_CARLO), (AVG, ROUNDING)])
-def test_standardised_data_predict_in_the_users_units(cls, tolerance):
+@pytest.mark.parametrize("cls", [MTGBN, AVG])
+def test_standardised_data_predict_in_the_users_units(cls):
     arrays = [x * SCALE + OFFSET for x in related_arrays(5, rows=40)]
     within = fitted(cls, arrays, standardise=True)
     deviations = [x.std(axis=0, ddof=1) for x in arrays]
-    before = fitted(
-        cls, [(x - x.mean(axis=0)) / d for x, d in zip(arrays, deviations, strict=True)]
-    )
+    standardised = [(x - x.mean(axis=0)) / d for x, d in zip(arrays, deviations, strict=True)]
+    if cls is MTGBN:
+        # The same fit, told that its data came so: fits of rounded data have other draws and graphs.
+        before = copy.copy(within)
+        before._tasks = Tasks.from_arrays(standardised, within.variables_, within.task_names_)
+    else:
+        before = fitted(cls, standardised)
     for task, (rows, deviation) in enumerate(zip(arrays, deviations, strict=True)):
         alike = (rows - rows.mean(axis=0)) / deviation
         found = within.predict_log_density(task, rows)
         expected = before.predict_log_density(task, alike) - np.log(deviation).sum()
-        np.testing.assert_allclose(found.mean(), expected.mean(), atol=tolerance)
-        # Fits of rounded data are fits with other draws: rows in the tails differ more than the mean.
-        np.testing.assert_allclose(found, expected, atol=3 * tolerance)
+        np.testing.assert_allclose(found, expected, atol=ROUNDING)
 
 
 def test_a_density_integrates_to_one_in_the_users_units():
