@@ -5,11 +5,14 @@ import warnings
 import numpy as np
 from rich.console import Console
 from rich.markup import escape as escape_markup
-from rich.table import Table
+from rich.table import Table as Grid
 
 from mtgbn.errors import CollinearityWarning, InputError
 from mtgbn.tasks import Tasks
+from mtgbn.tasks.autocorrelation import effective_sizes
 from mtgbn.tasks.notes import notes_on
+from mtgbn.tasks.tables import Table
+from mtgbn.tasks.text_files import tables_from_path
 
 # Share of the rows in independent samples below which rows hardly are independent themselves.
 _INDEPENDENT = 0.7
@@ -21,7 +24,7 @@ def run_describe(data: str, options: dict) -> None:
     tasks, caught = read_tasks(data, options)
     console.print(f"{len(tasks)} tasks over {tasks.n_variables} variables:")
     console.print(escape(", ".join(tasks.variables)))
-    table = Table()
+    table = Grid()
     table.add_column("task")
     table.add_column("rows", justify="right")
     table.add_column("n", justify="right")
@@ -36,23 +39,24 @@ def run_describe(data: str, options: dict) -> None:
 
 def read_tasks(data: str, options: dict) -> tuple[Tasks, list[str]]:
     """The tasks, and what they were warned of."""
+    tables = tables_from_path(data, options.get("pattern"), options.get("task", "task"))
+    reading = {name: value for name, value in options.items() if name not in ("pattern", "task")}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CollinearityWarning)
-        tasks = Tasks.from_any(data, **options)
-    return tasks, [str(warning.message) for warning in caught] + _follow_each_other(data, options)
+        tasks = Tasks._from_tables(tables, **reading)
+    return tasks, [str(warning.message) for warning in caught] + _follow_each_other(tables, reading)
 
 
-def _follow_each_other(data: str, options: dict) -> list[str]:
+def _follow_each_other(tables: list[Table], reading: dict) -> list[str]:
     """Say so if rows that are taken for independent seem to be a time series."""
-    if options.get("effective_samples") is not None or options.get("missing") == "em":
+    if reading.get("effective_samples") is not None or reading.get("missing") == "em":
         return []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", CollinearityWarning)
-        try:
-            series = Tasks.from_any(data, **(options | {"effective_samples": "bartlett"}))
-        except InputError:  # too few rows to tell
-            return []
-    worth = float(np.median(series.ns / series.n_rows))
+    try:
+        sizes = effective_sizes("bartlett", tables)
+    except InputError:  # too few rows to tell
+        return []
+    rows = [len(table.values) for table in tables]
+    worth = float(np.median(np.divide(sizes, rows)))
     if worth > _INDEPENDENT:
         return []
     return [

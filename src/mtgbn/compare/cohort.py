@@ -4,7 +4,6 @@ import os
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +16,7 @@ from mtgbn.tasks import Tasks
 from mtgbn.tasks.checks import finite_floats
 from mtgbn.tasks.names import listed, unknown_name
 from mtgbn.tasks.tables import Table, align
-from mtgbn.tasks.text_files import sidecar, tables_from_file, tables_from_folder
+from mtgbn.tasks.text_files import sidecar, tables_from_path
 
 __all__ = ["Cohort", "read_cohort", "task_of"]
 
@@ -92,14 +91,10 @@ def read_cohort(
     **options
         ``standardise``, ``effective_samples``, ``missing``; see `Tasks`.
     """
-    path = Path(data)
     excluded: list[Excluded] = []
-    if path.is_file():
-        tables = tables_from_file(path, task)
-    else:
-        tables = tables_from_folder(
-            path, pattern, lambda name, error: excluded.append(Excluded(name, str(error)))
-        )
+    tables = tables_from_path(
+        data, pattern, task, lambda name, error: excluded.append(Excluded(name, str(error)))
+    )
     names = [table.task for table in tables] + [each.name for each in excluded]
     refuse_no_match(participants, names)
     _refuse_several(names, participants)

@@ -29,6 +29,18 @@ MOST_SAMPLES = "EffectiveSamplesAtMost"
 _MISSING = {"", "na", "n/a", "#n/a", "<na>", "null", "none", "."}
 
 
+def tables_from_path(
+    path: str | os.PathLike[str],
+    pattern: str | None,
+    task: str,
+    unreadable: Callable[[str, InputError], None] | None = None,
+) -> list[Table]:
+    """All tasks of a file or of a folder, whichever it is."""
+    if os.path.isfile(path):
+        return tables_from_file(path, task)
+    return tables_from_folder(path, pattern, unreadable)
+
+
 def tables_from_folder(
     path: str | os.PathLike[str],
     pattern: str | None,
