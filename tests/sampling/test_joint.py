@@ -16,13 +16,13 @@ from scipy.stats import invgamma, invwishart, kstest
 
 from mtgbn.model.edge_prior import EdgePrior, EdgePriorChoice
 from mtgbn.model.unstructured import TYPICAL_DELTA
-from mtgbn.sampling.conditionals import log_ratio, renew_members
-from mtgbn.sampling.graph_moves import Alone, GraphStates
+from mtgbn.sampling.graph_moves import Alone
 from mtgbn.sampling.joint import (
     begin_chain,
     joint_model,
     run_rounds,
 )
+from mtgbn.sampling.shared_edges import GraphStates, draw_members
 from mtgbn.simulate import draw_covariance, simulate_tasks
 from mtgbn.tasks import Tasks
 
@@ -173,24 +173,6 @@ def test_membership_keeps_its_prior():
     assert_edges(n_edges, expected)
 
 
-def test_graphs_along_an_order_have_normalised_probabilities():
-    p = 4
-    rng = np.random.default_rng(0)
-    alone, together = rng.standard_normal((2, p, p))
-    along = np.triu(np.ones((p, p), dtype=bool), 1)
-    along[1, 2] = False  # known
-    places = np.argwhere(along)
-    total = 0.0
-    for present in itertools.product((False, True), repeat=len(places)):
-        adjacency = np.zeros((p, p), dtype=bool)
-        adjacency[1, 2] = True
-        adjacency[tuple(places[np.array(present)].T)] = True
-        odds = alone[tuple(places.T)]
-        probability = np.exp(np.sum(odds[np.array(present)]) - np.sum(np.logaddexp(0, odds)))
-        total += probability * np.exp(log_ratio(adjacency, along, together, alone))
-    assert total == pytest.approx(1)
-
-
 @pytest.mark.parametrize("unrelated", [None, EdgePrior(0.35, np.inf)])
 def test_membership_given_the_graphs_against_all_memberships(unrelated):
     """Every set of members has the probability that the priors and the likelihoods say."""
@@ -230,7 +212,15 @@ def test_membership_given_the_graphs_against_all_memberships(unrelated):
     n = 6000
     for k in range(-50, n):
         states = GraphStates(adjacencies, orders, members)
-        renew_members(model, states, advantages, prior, model.free, rng)
+        draw_members(
+            rng,
+            states,
+            adjacencies[members].sum(axis=0),
+            advantages,
+            model.edge_terms(prior),
+            model.constraints[0],
+            model.free,
+        )
         counts[tuple(members.tolist())] += k >= 0
     found = np.array([counts[each] for each in sets]) / n
     assert np.sort(expected)[-2] > 0.1  # several sets are probable

@@ -5,6 +5,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.optimize import minimize_scalar
 from scipy.special import multigammaln
 
+from mtgbn.compiled import kernel
 from mtgbn.errors import InputError
 from mtgbn.model.arguments import check_delta, check_scatters
 
@@ -61,6 +62,7 @@ def unstructured_sigma_h(
     return sigma_h
 
 
+@kernel
 def log_prior_of_delta(delta: float) -> float:
     """Log density of ln delta."""
     return np.log(delta) - 2 * np.log(delta + TYPICAL_DELTA)

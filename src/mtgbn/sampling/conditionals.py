@@ -5,14 +5,17 @@ How alike the tasks are (delta), which of them belong together, and the edge pri
 
 from __future__ import annotations
 
+from math import log
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mtgbn.compiled import kernel
 from mtgbn.graphs import topological_order
 from mtgbn.model.edge_prior import EdgePrior, log_odds_of_directions
 from mtgbn.model.unstructured import log_prior_of_delta
-from mtgbn.sampling.graph_moves import GraphStates, log_likelihoods
+from mtgbn.sampling.graph_moves import log_likelihoods
+from mtgbn.sampling.shared_edges import GraphStates
 
 if TYPE_CHECKING:
     from mtgbn.sampling.joint import JointModel
@@ -20,11 +23,9 @@ if TYPE_CHECKING:
 __all__ = [
     "likelihoods",
     "log_probability_alone",
-    "log_ratio",
     "reconsider_members",
     "renew_delta",
     "renew_edge_prior",
-    "renew_members",
 ]
 
 # Beyond the larger, tasks are as good as identical, and sums of sigma_h and scatters lose digits; below
@@ -50,39 +51,39 @@ def likelihoods(model, graphs, members, scatters, sigma_h, delta) -> np.ndarray:
 
 def renew_delta(model, graphs, scatters, sigma_h, delta, step, rng):
     """Metropolis steps for ln delta with Psi held; the share of them that was accepted."""
-    psi = sigma_h / delta
-    value = likelihoods(model, graphs, graphs.members, scatters, sigma_h, delta).sum()
-    accepted = 0
+    new, accepted = _step_delta(
+        rng,
+        graphs.adjacencies,
+        graphs.members,
+        scatters,
+        model.ns,
+        sigma_h,
+        delta,
+        model.alone,
+        step,
+        np.empty(len(model.ns)),
+    )
+    return sigma_h * (new / delta), new, accepted / _NU0_STEPS
+
+
+@kernel(error_model="numpy")
+def _step_delta(rng, adjacencies, members, scatters, ns, sigma_h, delta, alone, step, values):
+    log_likelihoods(adjacencies, members, scatters, ns, sigma_h, delta, alone, values)
+    value = values.sum()
+    first, accepted = delta, 0
     for _ in range(_NU0_STEPS):
         proposal = delta * np.exp(step * rng.standard_normal())
-        threshold = np.log(rng.random())
+        threshold = log(rng.random())
         if not _SMALLEST_DELTA < proposal < _LARGEST_DELTA:
             continue
-        new = likelihoods(model, graphs, graphs.members, scatters, proposal * psi, proposal).sum()
+        scaled = sigma_h * (proposal / first)
+        log_likelihoods(adjacencies, members, scatters, ns, scaled, proposal, alone, values)
+        new = values.sum()
         change = new - value + log_prior_of_delta(proposal) - log_prior_of_delta(delta)
         if threshold < change:
             delta, value = proposal, new
             accepted += 1
-    return delta * psi, delta, accepted / _NU0_STEPS
-
-
-def renew_members(model, graphs: GraphStates, advantages, prior: EdgePrior, free, rng) -> None:
-    """Draw for every task whether it belongs to the others, given its graph; in place.
-
-    A task on its own has a vague prior of its own and shares no edges. The share of tasks that belong is
-    uniform beforehand and integrated out. Shared directions are normalised given the task's order.
-    """
-    adjacencies, orders, members = graphs
-    there = adjacencies[members].sum(axis=0)
-    for t, adjacency in enumerate(adjacencies):
-        there -= adjacency & members[t]
-        members[t] = False
-        together, alone, of_members = _odds_of(model, there, members, t, prior)
-        along = _along(free[t], orders[t])
-        change = advantages[t] + log_ratio(adjacency, along, together, alone) + of_members
-        # P = 1 / (1 + exp(-change)), in logarithms
-        members[t] = np.log(rng.random()) < -np.logaddexp(0, -change)
-        there += adjacency & members[t]
+    return delta, accepted
 
 
 def reconsider_members(
@@ -158,11 +159,6 @@ def _along(free: np.ndarray, order: np.ndarray) -> np.ndarray:
     return free & (places[:, None] < places)
 
 
-def log_ratio(adjacency, along, log_odds, others) -> float:
-    """Log probability of a graph with these odds of its edges minus that with others."""
-    return _log_probability(adjacency, along, log_odds) - _log_probability(adjacency, along, others)
-
-
 def _log_probability(adjacency, along, log_odds) -> float:
     """Of a graph, given its order."""
     return float(log_odds[adjacency & along].sum() - np.logaddexp(0, log_odds[along]).sum())
@@ -182,8 +178,6 @@ def renew_edge_prior(
     ``counts`` are those of the ``n_members`` members, ``others`` the skeletons of the tasks that do not
     belong.
     """
-    if model.edge_prior.source != "sampled":
-        return prior
 
     def value_of(prior: EdgePrior) -> float:
         r, s = prior

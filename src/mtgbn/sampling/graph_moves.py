@@ -13,29 +13,13 @@ import numpy as np
 
 from mtgbn.compiled import kernel
 from mtgbn.model.log_determinants import LARGEST_PRODUCT, SMALLEST_PRODUCT
+from mtgbn.sampling.shared_edges import log_odds_of_edge
 
-__all__ = ["Alone", "EdgeTerms", "GraphStates", "log_likelihoods", "move_graphs", "walk"]
+__all__ = ["Alone", "log_likelihoods", "move_graphs", "walk"]
 
 # How often each kind of move is tried; what is left over goes to new places in the order. Renewing the
 # parents of two variables costs scores in proportion to p, so with many variables it is tried less.
 _TOGGLE, _EXCHANGE, _REVERSE, _RENEW, _RENEWALS = 0.3, 0.1, 0.2, 0.05, 1.2
-
-
-class GraphStates(NamedTuple):
-    """Where the chains over graphs stand; changed in place.
-
-    Attributes
-    ----------
-    adjacencies : array (m, p, p)
-    orders : array (m, p)
-        Variables from first to last; parents come before their children.
-    members : array (m,) of bool
-        Tasks that share sigma_h and edges with each other; the others are on their own.
-    """
-
-    adjacencies: np.ndarray
-    orders: np.ndarray
-    members: np.ndarray
 
 
 class Alone(NamedTuple):
@@ -43,25 +27,6 @@ class Alone(NamedTuple):
 
     scales: np.ndarray
     delta: float
-
-
-class EdgeTerms(NamedTuple):
-    """The edge prior, as the moves need it.
-
-    Attributes
-    ----------
-    density : array (p, p)
-        r of every pair.
-    similarity, agreement : float
-        s, and the same for directions: infinity if those are unrelated.
-    alone : array (p, p)
-        Log odds of every edge in a task on its own.
-    """
-
-    density: np.ndarray
-    similarity: float
-    agreement: float
-    alone: np.ndarray
 
 
 @kernel(error_model="numpy")
@@ -103,13 +68,8 @@ def move_graphs(
             for j in range(p):
                 log_odds[i, j] = edge_terms.alone[i, j]
                 if states.members[t]:
-                    r = edge_terms.density[i, j]
-                    there = counts[i, j]
-                    others = there + counts[j, i]
-                    log_odds[i, j] = (
-                        log(r + others / edge_terms.similarity)
-                        - log(1.0 - r + (n_members - 1 - others) / edge_terms.similarity)
-                        + log(1.0 + (there - others / 2) / (edge_terms.agreement + others / 2))
+                    log_odds[i, j] = log_odds_of_edge(
+                        edge_terms, i, j, counts[i, j], counts[j, i], n_members - 1
                     )
                 # Only every second order admits an edge that may go one way only.
                 if allowed[t, i, j] and not allowed[t, j, i]:

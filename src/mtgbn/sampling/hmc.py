@@ -225,6 +225,21 @@ def run_chain(
     return np.concatenate(draws), info, state
 
 
+def draw_once(
+    posterior: Posterior, state: HMCState, rng: np.random.Generator, settings: HMCSettings
+) -> tuple[np.ndarray, float, bool, HMCState]:
+    """One draw, for a chain whose posterior is another every time.
+
+    Returns sigma_h, the acceptance probability, whether the path diverged, and the state.
+    """
+    none = np.empty((0, 0))
+    if state.step_size == 0:
+        hamiltonian = _hamiltonian(posterior, state, none)
+        state = state._replace(step_size=_find_step_size(hamiltonian, state.position, rng))
+    (sigma_h,), info, state = _run(posterior, state, rng, 1, settings, none, adapt=False)
+    return sigma_h, float(info.acceptance[0]), bool(info.divergent[0]), state
+
+
 def _find_step_size(
     hamiltonian: Hamiltonian, position: np.ndarray, rng: np.random.Generator
 ) -> float:

@@ -16,27 +16,26 @@ from mtgbn.model.edge_prior import (
     EdgePrior,
     EdgePriorChoice,
     free_pairs,
-    log_odds_of_directions,
-    log_probability_of_directions,
 )
-from mtgbn.model.posterior import HyperPrior, build_posterior
+from mtgbn.model.family_terms import family_terms
+from mtgbn.model.posterior import HyperPrior, Posterior
 from mtgbn.model.unstructured import log_prior_of_delta, unstructured_sigma_h
 from mtgbn.sampling import hmc
 from mtgbn.sampling.conditionals import (
     likelihoods,
-    log_probability_alone,
     reconsider_members,
     renew_delta,
     renew_edge_prior,
-    renew_members,
 )
-from mtgbn.sampling.graph_moves import (
-    Alone,
+from mtgbn.sampling.graph_moves import Alone, move_graphs
+from mtgbn.sampling.imputation import Completed, draw_missing, first_completion
+from mtgbn.sampling.shared_edges import (
     EdgeTerms,
     GraphStates,
-    move_graphs,
+    add_log_odds,
+    draw_members,
+    log_probability_of_edges,
 )
-from mtgbn.sampling.imputation import Completed, draw_missing, first_completion
 from mtgbn.tasks import Tasks
 
 __all__ = [
@@ -120,15 +119,19 @@ class JointModel(NamedTuple):
         return np.ascontiguousarray(alone.matrix_of_log_odds(len(self.scales)))
 
     def posterior(self, adjacencies, members, scatters, delta: float):
-        """Posterior of sigma_h given the rest."""
-        p = len(self.scales)
-        return build_posterior(
-            adjacencies[members],
-            scatters[members],
-            self.ns[members],
-            delta + p - 1,
-            hyperprior=HyperPrior(delta * self.scales),
-            checked=True,
+        """Posterior of sigma_h given the rest, without its constant."""
+        terms = family_terms(adjacencies, members, scatters, self.ns, delta)
+        prior = HyperPrior(delta * self.scales)
+        p = len(prior.scales)
+        return Posterior(terms, -prior.degrees / 2 - p, 0.0, p, prior.scales)
+
+    def edge_terms(self, prior: EdgePrior) -> EdgeTerms:
+        """The edge prior, as compiled code needs it."""
+        return EdgeTerms(
+            prior.matrix(len(self.scales)),
+            float(prior.similarity),
+            self.agreement,
+            self.log_odds_alone(prior),
         )
 
 
@@ -312,8 +315,11 @@ def run_rounds(
     total_scatters = np.zeros_like(scatters)
     means = np.zeros((m, p))
     memberships = np.empty((n_rounds, m), dtype=bool)
-    free = model.free
+    allowed, free = model.constraints[0], model.free
     anywhere = free.any(axis=0)
+    sides = np.zeros(m, dtype=bool), np.ones(m, dtype=bool)
+    terms = model.edge_terms(prior)
+    counts = graphs.adjacencies[graphs.members].sum(axis=0)
     advantages = np.empty((n_rounds, m))
     settings = hmc.HMCSettings(trajectory_length=_TRAJECTORY_LENGTH)
     psi = np.empty((n_rounds, p, p))
@@ -323,9 +329,10 @@ def run_rounds(
     diverging = 0
     for k in range(n_rounds):
         posterior = model.posterior(graphs.adjacencies, graphs.members, scatters, delta)
-        (sigma_h,), info, position = hmc.run_chain(posterior, position, rng, 1, 0, settings)
-        acceptance = float(info.acceptance[0])
-        diverging += int(info.divergent[0])
+        sigma_h, acceptance, is_diverging, position = hmc.draw_once(
+            posterior, position, rng, settings
+        )
+        diverging += is_diverging
         if model.nu0 is None:
             before = delta
             sigma_h, delta, accepted = renew_delta(
@@ -333,44 +340,40 @@ def run_rounds(
             )
             position = position._replace(centre=position.centre * (delta / before))
         alone, together = (
-            likelihoods(model, graphs, np.full(m, belongs), scatters, sigma_h, delta)
-            for belongs in (False, True)
+            likelihoods(model, graphs, each, scatters, sigma_h, delta) for each in sides
         )
         advantages[k] = together - alone
         if model.has_outsiders:
-            renew_members(model, graphs, advantages[k], prior, free, rng)
-        directed = graphs.adjacencies[graphs.members].sum(axis=0)
+            draw_members(rng, graphs, counts, advantages[k], terms, allowed, free)
         if model.n_moves:
             move_graphs(
                 rng,
                 graphs,
-                directed,
+                counts,
                 scatters,
                 model.ns,
                 sigma_h,
                 delta,
                 model.alone,
-                EdgeTerms(
-                    prior.matrix(p),
-                    float(prior.similarity),
-                    model.agreement,
-                    model.log_odds_alone(prior),
-                ),
+                terms,
                 model.constraints,
                 model.n_moves,
                 tallies,
             )
-        joined = graphs.adjacencies | np.swapaxes(graphs.adjacencies, 1, 2)
-        counts = directed + directed.T
         n_members = int(graphs.members.sum())
-        prior = renew_edge_prior(
-            model, prior, counts, n_members, joined[~graphs.members], anywhere, rng
-        )
-        itself = graphs.members[:, None, None].astype(np.int64)
-        others = counts - itself * joined
-        there = directed - itself * graphs.adjacencies
-        log_odds += prior.log_odds(others, n_members - itself)
-        log_odds += log_odds_of_directions(there, others, model.agreement)
+        if model.edge_prior.source == "sampled":
+            outside = graphs.adjacencies[~graphs.members]
+            prior = renew_edge_prior(
+                model,
+                prior,
+                counts + counts.T,
+                n_members,
+                outside | np.swapaxes(outside, 1, 2),
+                anywhere,
+                rng,
+            )
+            terms = model.edge_terms(prior)
+        add_log_odds(graphs, counts, terms, log_odds)
         for (t, factor), rows in zip(model.incomplete, completed, strict=True):
             scatters[t] = draw_missing(
                 rng,
@@ -387,14 +390,14 @@ def run_rounds(
         memberships[k] = graphs.members
         ends += graphs.adjacencies
         psi[k] = sigma_h / delta
-        density = np.mean(prior.density)
-        n_edges = graphs.adjacencies.sum()
         value = likelihoods(model, graphs, graphs.members, scatters, sigma_h, delta).sum()
-        value += prior.log_probability(counts, n_members, anywhere)
-        value += log_probability_of_directions(directed, model.agreement)
-        value += log_probability_alone(model, prior, joined[~graphs.members], anywhere)
+        value += log_probability_of_edges(graphs, counts, terms, anywhere)
         value += log_prior_of_delta(delta) + betaln(n_members + 1, m - n_members + 1)
-        numbers[:, k] = delta, density, prior.similarity, value, n_edges, acceptance
+        n_edges = np.count_nonzero(graphs.adjacencies)
+        numbers[:, k] = (
+            *(delta, np.mean(prior.density), prior.similarity, value),
+            *(n_edges, acceptance),
+        )
         if adapt:
             rounds += 1
             window.append(psi[k])

@@ -1,0 +1,46 @@
+"""The posterior laid out in compiled code against the one that is built with numpy."""
+
+import numpy as np
+import pytest
+
+from mtgbn.model.family_terms import family_terms
+from mtgbn.model.posterior import build_posterior, value_and_gradient
+
+
+def random_tasks(rng, m, p, density):
+    order = rng.permutation(p)
+    adjacencies = np.array([np.triu(rng.random((p, p)) < density, 1) for _ in range(m)])
+    adjacencies = adjacencies[:, order][:, :, order]
+    adjacencies[m // 2 :] = adjacencies[0]  # families that occur often
+    rows = rng.standard_normal((m, 30, p))
+    return adjacencies, np.einsum("tni,tnj->tij", rows, rows), rng.uniform(5, 40, m)
+
+
+@pytest.mark.parametrize(
+    ("m", "p", "density"), [(1, 2, 0.0), (3, 10, 0.2), (9, 7, 1.0), (40, 5, 0.5), (4, 30, 0.3)]
+)
+def test_value_and_gradient_against_numpy(m, p, density):
+    rng = np.random.default_rng(m + p)
+    adjacencies, scatters, ns = random_tasks(rng, m, p, density)
+    members = rng.random(m) < 0.7
+    members[0] = True
+    delta = 12.5
+    built = build_posterior(
+        adjacencies[members], scatters[members], ns[members], delta + p - 1, checked=True
+    )
+    compiled = built._replace(terms=family_terms(adjacencies, members, scatters, ns, delta))
+    root = rng.standard_normal((p, 3 * p))
+    expected, expected_gradient = value_and_gradient(built, root @ root.T)
+    value, gradient = value_and_gradient(compiled, root @ root.T)
+    assert value == pytest.approx(expected, rel=1e-12)
+    np.testing.assert_allclose(gradient, expected_gradient, rtol=1e-10, atol=1e-12)
+    # and no more work: families that tasks have in common are merged
+    np.testing.assert_array_equal(compiled.terms.counts, built.terms.counts)
+    np.testing.assert_array_equal(compiled.terms.outer_sizes, built.terms.outer_sizes)
+
+
+def test_nobody_belongs():
+    """Without members the likelihood says nothing of sigma_h."""
+    adjacencies, scatters, ns = random_tasks(np.random.default_rng(0), 3, 4, 0.5)
+    terms = family_terms(adjacencies, np.zeros(3, dtype=bool), scatters, ns, 5.0)
+    assert terms.counts.size == terms.positions.size == terms.coefficients.size == 0
