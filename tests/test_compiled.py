@@ -110,3 +110,16 @@ def test_a_kernel_is_compiled_anew_when_one_that_it_calls_changes(tmp_path):
     assert value() == ["2", "1"]  # from the cache
     inner.write_text(text.format("x + 10"))
     assert value() == ["11", "0"]
+
+
+def test_constants_make_no_version_of_their_own():
+    @compiled.kernel
+    def power(x, exponent):
+        return x**exponent
+
+    @compiled.kernel
+    def both(x, exponent):
+        return power(x, 2) + power(x, 3) + power(x, exponent)
+
+    assert both(2.0, 4) == 4 + 8 + 16
+    assert len(power.signatures) == 1

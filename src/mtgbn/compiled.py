@@ -5,13 +5,16 @@ not stop a computation: the kernel is then compiled for this process alone, and 
 
 Numba compiles a kernel anew when its own file has changed, not when that of a kernel that it calls has.
 In an edited checkout that would run old code; here all kernels depend on all files that have any.
+
+Compilation takes long enough to be noticed, so two things that numba does are left out: another version
+of a kernel for every constant with which another kernel calls it, and entry points for C callbacks.
 """
 
 import logging
 from functools import cache
 from pathlib import Path
 
-from numba import njit
+from numba import njit, types
 
 __all__ = ["kernel"]
 
@@ -65,15 +68,29 @@ def _stamp_of_all() -> tuple[tuple[str, int, int], ...]:
     return tuple(found)
 
 
+def _without_literals(get_call_template):
+    """The same for calls of a kernel with constants as for those with variables."""
+
+    def general(args, kws):
+        return get_call_template(
+            tuple(map(types.unliteral, args)),
+            {name: types.unliteral(each) for name, each in kws.items()},
+        )
+
+    return general
+
+
 def kernel(function=None, **options):
     """Compile a function without the GIL and with a cache that may fail; options are numba's."""
     if function is None:
         return lambda function: kernel(function, **options)
     try:
-        compiled = njit(cache=True, nogil=True, **options)(function)
+        compiled = njit(cache=True, nogil=True, no_cfunc_wrapper=True, **options)(function)
     except RuntimeError as error:  # no place for a cache at all
         _logger.info("compiled kernels are not kept: %s", error)
         return njit(nogil=True, **options)(function)
+    if hasattr(compiled, "get_call_template"):
+        compiled.get_call_template = _without_literals(compiled.get_call_template)
     if hasattr(compiled, "_cache"):  # not where NUMBA_DISABLE_JIT leaves the function as it is
         compiled._cache._cache_file._source_stamp = _stamp_of_all()
         compiled._cache = _ForgivingCache(compiled._cache)

@@ -13,7 +13,14 @@ from graph_oracles import (
 
 from mtgbn import graphs
 from mtgbn.errors import GraphError, InputError
-from mtgbn.graphs import consensus_members, consistent_extension, cpdag, is_dag
+from mtgbn.graphs import (
+    consensus_members,
+    consistent_extension,
+    cpdag,
+    is_dag,
+    topological_order,
+)
+from mtgbn.graphs.consensus import _sorted_by_index
 
 
 def classes_of(p):
@@ -249,3 +256,15 @@ def test_the_package_offers_it_without_loading_it():
     assert graphs.Consensus.__name__ in graphs.__all__
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = graphs.nothing
+
+
+def test_orders_with_the_smallest_indices_first():
+    for seed in range(50):
+        rng = np.random.default_rng(seed)
+        p = int(rng.integers(1, 9))
+        joined = rng.random((p, p)) < 0.3
+        joined |= joined.T
+        np.fill_diagonal(joined, False)
+        order = rng.permutation(p)
+        expected = topological_order(joined & precedence(order))
+        assert _sorted_by_index(joined, order).tolist() == expected

@@ -6,6 +6,7 @@ import pytest
 from mtgbn.errors import InputError
 from mtgbn.model import log_marginal_likelihood, log_structure_prior
 from mtgbn.search.local_scores import (
+    best_first,
     gather_scores,
     local_score,
     score_additions,
@@ -145,3 +146,14 @@ def test_odds_belong_to_a_direction():
             for work in [scores_workspace(scores, 3)]
         ]
         assert values[1] - values[0] == pytest.approx(odds[parents, 1].sum())
+
+
+def test_best_first_is_a_stable_sort_of_what_is_large_enough():
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        values = rng.integers(-3, 4, rng.integers(0, 12)).astype(float)
+        values[rng.random(values.size) < 0.2] = -np.inf
+        order = np.empty(values.size, dtype=np.int64)
+        found = order[: best_first(values, 0.5, order)]
+        expected = [k for k in np.argsort(-values, kind="stable") if values[k] > 0.5]
+        assert found.tolist() == expected

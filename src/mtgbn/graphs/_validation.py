@@ -101,11 +101,14 @@ def _acyclic_prefix(matrix: NDArray[np.bool_]) -> list[int]:
     """Topological order of the nodes that are not on or below a directed cycle."""
     missing_parents = matrix.sum(axis=0).tolist()
     available = [node for node, count in enumerate(missing_parents) if count == 0]
+    children: list[list[int]] = [[] for _ in missing_parents]
+    for parent, child in np.argwhere(matrix).tolist():
+        children[parent].append(child)
     order = []
     while available:
         node = heapq.heappop(available)
         order.append(node)
-        for child in np.flatnonzero(matrix[node]).tolist():
+        for child in children[node]:
             missing_parents[child] -= 1
             if missing_parents[child] == 0:
                 heapq.heappush(available, child)

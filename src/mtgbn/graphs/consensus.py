@@ -31,7 +31,6 @@ from numpy.typing import ArrayLike, NDArray
 from mtgbn.compiled import kernel
 from mtgbn.errors import GraphError, InputError
 from mtgbn.graphs._validation import as_adjacency
-from mtgbn.graphs.dags import topological_order
 from mtgbn.graphs.equivalence import consistent_extension, cpdag
 
 __all__ = ["Consensus", "consensus_members"]
@@ -170,7 +169,7 @@ class _Search:
         """A better order, in which variables that nothing keeps apart are sorted by index."""
         order = order.copy()
         _move_variables(order, votes)
-        return np.array(topological_order(self.joined & _along(order)), dtype=np.int64)
+        return _sorted_by_index(self.joined, order)
 
 
 def _votes(graphs: NDArray[np.bool_], worth: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -292,6 +291,35 @@ def _move_variables(order, votes):
                 order[towards] = variable
                 place = towards
                 improved = True
+
+
+@kernel
+def _sorted_by_index(joined, order):
+    """The order with the smallest indices first that has all joined pairs as this one has them."""
+    p = len(order)
+    result = np.empty(p, dtype=np.int64)
+    waiting_for = np.zeros(p, dtype=np.int64)
+    places = np.empty(p, dtype=np.int64)
+    for place in range(p):
+        places[order[place]] = place
+    for i in range(p):
+        for j in range(p):
+            waiting_for[j] += joined[i, j] and places[i] < places[j]
+    n_placed, node = 0, 0
+    while n_placed < p:
+        while waiting_for[node] != 0:
+            node += 1
+        result[n_placed] = node
+        n_placed += 1
+        waiting_for[node] = -1
+        following = node
+        for j in range(p):
+            if joined[node, j] and places[node] < places[j]:
+                waiting_for[j] -= 1
+                if waiting_for[j] == 0:
+                    following = min(following, j)
+        node = following
+    return result
 
 
 @kernel

@@ -72,12 +72,16 @@ class EdgePrior(NamedTuple):
             absent = n_tasks - present[:, None]
             lacking = np.where(np.arange(n_tasks) < absent, np.log1p(steps - r), 0.0)
             return float(having.sum() + lacking.sum() - len(present) * np.log1p(steps).sum())
-        having, lacking, all_tasks = (
-            np.concatenate([[0.0], np.cumsum(logarithms)])
-            for logarithms in (np.log(r + steps), np.log1p(steps - r), np.log1p(steps))
-        )
-        values, times = np.unique(present, return_counts=True)
-        return float(times @ (having[values] + lacking[n_tasks - values] - all_tasks[n_tasks]))
+        return self._log_probability_of(np.bincount(present, minlength=n_tasks + 1))
+
+    def _log_probability_of(self, times: np.ndarray) -> float:
+        """The same if ``times[k]`` pairs are joined in k of all tasks, and r is one number."""
+        r, s = self
+        steps = np.arange(len(times) - 1) / s
+        having, lacking = np.zeros((2, len(times)))
+        np.cumsum(np.log(r + steps), out=having[1:])
+        np.cumsum(np.log1p(steps - r), out=lacking[1:])
+        return float(times @ (having + lacking[::-1] - np.log1p(steps).sum()))
 
     def matrix_of_log_odds(self, p: int) -> np.ndarray:
         """Log prior odds of every edge in a task that is alone, (p, p)."""
@@ -119,10 +123,11 @@ def estimate_edge_prior(
     if n_tasks < 2:
         return unshared_edge_prior(counts, n_tasks, free)
 
+    times = np.bincount(counts[_pairs(counts, free)], minlength=n_tasks + 1)
+
     def loss(x: np.ndarray) -> float:
-        return -EdgePrior(expit(x[0]), np.exp(-x[1])).log_probability(
-            counts, n_tasks, free
-        ) - np.sum(log_expit(x) + log_expit(-x))
+        prior = EdgePrior(expit(x[0]), np.exp(-x[1]))
+        return -prior._log_probability_of(times) - np.sum(log_expit(x) + log_expit(-x))
 
     # The simplex is given, since scipy's own is a needle where a coordinate begins at 0.
     simplex = np.array([[-1.5, 0.0], [-0.5, 0.0], [-1.5, 1.0]])

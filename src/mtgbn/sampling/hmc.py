@@ -27,7 +27,6 @@ from mtgbn.sampling.trajectories import (
     leapfrog,
     run_trajectories,
     to_velocity,
-    value_and_gradient,
 )
 
 __all__ = ["HMCInfo", "HMCSettings", "HMCState", "initial_state", "learn", "run_chain"]
@@ -249,7 +248,9 @@ def _find_step_size(
     """
     work = coordinates_workspace(hamiltonian.posterior)
     start_gradient, start_momentum, velocity = np.empty((3, position.size))
-    value = value_and_gradient(hamiltonian, position, start_gradient, work)
+    value = unconstrained_value_and_gradient(
+        hamiltonian.posterior, hamiltonian.centre_factor, position, start_gradient, work
+    )
     energy = draw_momentum(rng, hamiltonian, start_momentum) - value
     step_size, direction = 0.5, 0
     for _ in range(60):

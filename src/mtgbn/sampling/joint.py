@@ -260,7 +260,8 @@ def begin_chain(
     adjacencies = np.ascontiguousarray(adjacencies)
     orders = np.array([topological_order(adjacency) for adjacency in adjacencies])
     members = np.ones(len(adjacencies), dtype=bool)
-    posterior = model.posterior(adjacencies, members, model.scatters, delta)
+    # A copy, since arrays that may not be written to would have kernels of their own.
+    posterior = model.posterior(adjacencies, members, np.array(model.scatters), delta)
     start = hmc.initial_state(posterior, sigma_h, rng=rng)
     completed = tuple(first_completion(tasks.incomplete[t]) for t, _ in model.incomplete)
     return JointState(

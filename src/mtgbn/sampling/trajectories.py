@@ -14,7 +14,6 @@ __all__ = [
     "leapfrog",
     "run_trajectories",
     "to_velocity",
-    "value_and_gradient",
 ]
 
 # An energy error beyond this is a divergence: the integrator has left the path for good.
@@ -46,7 +45,9 @@ def run_trajectories(
     proposal_gradient = np.empty(d)
     momentum = np.empty(d)
     velocity = np.empty(d)
-    value = value_and_gradient(hamiltonian, position, gradient, work)
+    value = unconstrained_value_and_gradient(
+        hamiltonian.posterior, hamiltonian.centre_factor, position, gradient, work
+    )
     # Dual averaging (Hoffman and Gelman 2014, section 3.2).
     start = np.log(10.0 * step_size)
     error = 0.0
@@ -105,18 +106,12 @@ def leapfrog(hamiltonian, position, momentum, gradient, step_size, velocity, wor
     to_velocity(hamiltonian, momentum, velocity)
     for k in range(position.size):
         position[k] += step_size * velocity[k]
-    value = value_and_gradient(hamiltonian, position, gradient, work)
+    value = unconstrained_value_and_gradient(
+        hamiltonian.posterior, hamiltonian.centre_factor, position, gradient, work
+    )
     for k in range(position.size):
         momentum[k] += 0.5 * step_size * gradient[k]
     return value
-
-
-@kernel
-def value_and_gradient(hamiltonian, position, gradient, work):
-    """Log density of a position; writes its gradient."""
-    return unconstrained_value_and_gradient(
-        hamiltonian.posterior, hamiltonian.centre_factor, position, gradient, work
-    )
 
 
 @kernel

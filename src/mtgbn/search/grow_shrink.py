@@ -12,7 +12,7 @@ import numpy as np
 
 from mtgbn.compiled import kernel
 from mtgbn.search.knowledge import Constraints
-from mtgbn.search.local_scores import LocalScores, local_score, score_additions
+from mtgbn.search.local_scores import LocalScores, best_first, local_score, score_additions
 
 __all__ = ["FULL", "Forest", "Walk", "enlarge", "grow_shrink", "new_walk", "plant"]
 
@@ -168,14 +168,11 @@ def _look(scores, forest, node, place, parents, n_parents, constraints, work):
     base = score_additions(scores, node, parents, n_parents, others, additions, work)
     forest.grown[place] = base
     start = forest.used[1]
-    count = 0
-    for a in np.argsort(-additions, kind="mergesort"):
-        if not additions[a] > base + scores.improvement:
-            break
-        forest.candidates[start + count] = a
-        forest.children[start + count] = -1
-        forest.gains[start + count] = additions[a]
-        count += 1
+    candidates = forest.candidates[start : start + p]
+    count = best_first(additions, base + scores.improvement, candidates)
+    for c in range(count):
+        forest.children[start + c] = -1
+        forest.gains[start + c] = additions[candidates[c]]
     forest.first[place] = start
     forest.count[place] = count
     forest.used[1] += count
@@ -188,17 +185,20 @@ def _shrink(scores, forest, node, place, parents, n_parents, n_required, work):
     kept = parents[:n_parents].copy()
     fewer = np.empty(n_parents, dtype=parents.dtype)
     best = forest.grown[place]
-    while kept.size > 0:
+    size = n_parents
+    while size > 0:
         drop = -1
-        for r in range(n_required, kept.size):
-            for t in range(kept.size - 1):
+        for r in range(n_required, size):
+            for t in range(size - 1):
                 fewer[t] = kept[t] if t < r else kept[t + 1]
-            value = local_score(scores, node, fewer, kept.size - 1, work)
+            value = local_score(scores, node, fewer, size - 1, work)
             if value > best + scores.improvement:
                 best, drop = value, r
         if drop < 0:
             break
-        kept = np.concatenate((kept[:drop], kept[drop + 1 :]))
+        size -= 1
+        for t in range(drop, size):
+            kept[t] = kept[t + 1]
     forest.shrunk[place] = best
-    for parent in kept:
+    for parent in kept[:size]:
         forest.parents[place, parent // 64] |= np.uint64(1) << np.uint64(parent % 64)

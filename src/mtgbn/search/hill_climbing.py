@@ -16,6 +16,7 @@ from mtgbn.search.found import Found
 from mtgbn.search.knowledge import Constraints, check_constraints
 from mtgbn.search.local_scores import (
     LocalScores,
+    best_first,
     local_score,
     score_additions,
     scores_workspace,
@@ -132,7 +133,7 @@ def _climb(scores, adjacency, constraints, tabu, exchange, work):
                 total = families.sum()
                 if total > best + scores.improvement:
                     best, since_best = total, 0
-                    best_graph[:] = adjacency
+                    _copy(adjacency, best_graph)
                 continue
         # The last condition is for gains that rounding pretends: no search needs so many moves back up.
         if tail < 0 or (
@@ -152,8 +153,8 @@ def _climb(scores, adjacency, constraints, tabu, exchange, work):
         since_best += 1
         if total > best + scores.improvement:
             best, since_best = total, 0
-            best_graph[:] = adjacency
-    adjacency[:] = best_graph
+            _copy(adjacency, best_graph)
+    _copy(best_graph, adjacency)
     return best
 
 
@@ -166,6 +167,7 @@ def _exchange(scores, adjacency, constraints, families, settled, work):
     """
     p = adjacency.shape[0]
     additions = np.empty(p)
+    order = np.empty(p, dtype=np.int64)
     for node in range(p):
         if settled[node]:
             continue
@@ -179,9 +181,7 @@ def _exchange(scores, adjacency, constraints, families, settled, work):
             for t in range(parents.size - 1):
                 fewer[t] = parents[t] if t < r else parents[t + 1]
             score_additions(scores, node, fewer, fewer.size, possible, additions, work)
-            for a in np.argsort(-additions):
-                if not additions[a] > families[node] + scores.improvement:
-                    break
+            for a in order[: best_first(additions, families[node] + scores.improvement, order)]:
                 settled[node] = False
                 if not has_path(adjacency, node, a, False):
                     adjacency[parents[r], node] = False
@@ -217,7 +217,10 @@ def _best_move(adjacency, constraints, gains, until, move, aspiration):
     A pair that is to be left alone may be touched for a gain above ``aspiration``.
     """
     p = adjacency.shape[0]
-    counts = adjacency.sum(axis=0)
+    counts = np.zeros(p, dtype=np.int64)
+    for i in range(p):
+        for j in range(p):
+            counts[j] += adjacency[i, j]
     best = -np.inf
     tail = head = -1
     reverse = False
@@ -271,3 +274,11 @@ def has_path(adjacency, start, end, not_directly):
                 stack[size] = child
                 size += 1
     return False
+
+
+@kernel
+def _copy(source, target):
+    """A loop is compiled faster than an assignment of arrays, which checks their shapes."""
+    for i in range(source.shape[0]):
+        for j in range(source.shape[1]):
+            target[i, j] = source[i, j]

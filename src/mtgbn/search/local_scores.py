@@ -322,3 +322,18 @@ def _family(scores, n_parents, bonus, determinant, at_sigma_h, residual, residua
     value += (scores.degrees[1] + n_parents) / 2.0 * residual_at_sigma_h
     value += at_sigma_h / 2.0
     return value if np.isfinite(value) else -np.inf
+
+
+@kernel
+def best_first(values, least, order):
+    """Write the places of the values above ``least``, the largest first; return how many there are."""
+    count = 0
+    for place in range(values.size):
+        if values[place] > least:
+            k = count
+            while k > 0 and values[order[k - 1]] < values[place]:
+                order[k] = order[k - 1]
+                k -= 1
+            order[k] = place
+            count += 1
+    return count

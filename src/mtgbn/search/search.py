@@ -27,7 +27,7 @@ SearchMethod = Literal["boss", "mmhc"]
 
 # With more variables than this, orders are searched with fewer draws of sigma_h, and all of them are for
 # the polish: as good in the end, four times faster (docs/decisions.md).
-_MANY_VARIABLES, _DRAWS_FOR_ORDERS = 64, 6
+_MANY_VARIABLES, _DRAWS_FOR_ORDERS = 20, 6
 
 # More restarts or moves than anybody would wait for.
 _MOST = 1_000_000
