@@ -94,7 +94,7 @@ def coordinates_workspace(posterior: Posterior) -> tuple[np.ndarray, ...]:
 @kernel(error_model="numpy", fastmath={"contract"})
 def unconstrained_value_and_gradient(posterior, centre_factor, x, gradient, work):
     """Log density of x up to the constant p ln 2 + (p + 1) ln|L0|; writes ``gradient``."""
-    _, _, transposed, sigma_h, derivative, small = work
+    _, factor, _, sigma_h, derivative, small = work
     p = posterior.n_variables
     sigma_h_of(centre_factor, x, work)
     derivative[:] = 0.0
@@ -102,7 +102,7 @@ def unconstrained_value_and_gradient(posterior, centre_factor, x, gradient, work
         posterior.terms, sigma_h.ravel(), derivative.ravel(), small
     )
     # d value = tr(G d sigma_h), so dL = 2 tril(G L) and dZ = tril(L0' dL).
-    _multiply_symmetric(derivative, transposed, sigma_h)
+    _multiply_symmetric(derivative, factor, sigma_h)
     _multiply_transposed(centre_factor, sigma_h, derivative)
     index = 0
     for i in range(p):
@@ -126,26 +126,37 @@ def _add_prior(scales, centre_factor, work, gradient):
 
     With W = L^-1 D^(1/2) the value is -|W|^2/2 and its derivative by L is tril(L'^-1 W W').
     """
-    triangle, factor, _, roots, product, _ = work
+    triangle, factor, transposed, roots, product, _ = work
     p = scales.size
     value = 0.0
+    roots[:] = 0.0
     for i in range(p):
         row = roots[i]
-        row[:] = 0.0
-        _subtract_rows(row, factor[i], roots, i)
-        row[i] = np.sqrt(scales[i])
-        for j in range(i + 1):
-            row[j] /= factor[i, i]
+        for k in range(i % 4):
+            _add_row(row, factor[i, k], roots[k], 0, k + 1)
+        for k in range(i % 4, i, 4):
+            _add_four(row, _four(factor[i], k), roots, k, 0, k + 4)
+        for j in range(i):
+            row[j] /= -factor[i, i]
             value -= row[j] * row[j] / 2.0
-    _multiply_by_transpose(roots, product)
+        row[i] = np.sqrt(scales[i]) / factor[i, i]
+        value -= row[i] * row[i] / 2.0
+    _transpose(roots, transposed)
+    _multiply_by_transpose(roots, transposed, product)
+    # L' X = W W' from below; the rows of W are free again.
     for i in range(p - 1, -1, -1):
-        row = product[i]
-        for k in range(p - 1 - i):
-            weight, below = factor[i + 1 + k, i], product[i + 1 + k]
-            for j in range(i + 1):
-                row[j] -= weight * below[j]
+        row, total = product[i], roots[i]
         for j in range(i + 1):
-            row[j] /= factor[i, i]
+            total[j] = 0.0
+        k = i + 1
+        while (p - k) % 4:
+            _add_row(total, factor[k, i], product[k], 0, i + 1)
+            k += 1
+        while k < p:
+            _add_four(total, _four_below(factor, k, i), product, k, 0, i + 1)
+            k += 4
+        for j in range(i + 1):
+            row[j] = (row[j] - total[j]) / factor[i, i]
     _multiply_transposed(centre_factor, product, roots)
     index = 0
     for i in range(p):
@@ -157,28 +168,14 @@ def _add_prior(scales, centre_factor, work, gradient):
     return value
 
 
-@kernel(fastmath={"contract"})
-def _subtract_rows(row, weights, rows, count):
-    """Subtract weighted rows of a lower triangular matrix, two at a time."""
-    k = 0
-    while k + 2 <= count:
-        w0, w1, r0, r1 = weights[k], weights[k + 1], rows[k], rows[k + 1]
-        for j in range(k + 1):
-            row[j] -= w0 * r0[j] + w1 * r1[j]
-        row[k + 1] -= w1 * r1[k + 1]
-        k += 2
-    if k < count:
-        for j in range(k + 1):
-            row[j] -= weights[k] * rows[k, j]
-
-
 @kernel
 def sigma_h_of(centre_factor, x, work):
     """Write sigma_h of x to the lower triangle of the fourth array of ``work`` and return it."""
     triangle, factor, transposed, sigma_h = work[0], work[1], work[2], work[3]
-    _unpack_transposed(x, triangle)
-    _multiply_triangles(centre_factor, triangle, factor, transposed)
-    _multiply_by_transpose(factor, sigma_h)
+    _unpack(x, triangle)
+    _multiply_triangles(centre_factor, triangle, factor)
+    _transpose(factor, transposed)
+    _multiply_by_transpose(factor, transposed, sigma_h)
     return sigma_h
 
 
@@ -207,106 +204,147 @@ def coordinates_of(matrices, centre_factor):
     return x
 
 
-# Dense products of triangular matrices, two by two elements at a time as inner products of rows, or as
-# sums of rows. At these sizes this beats BLAS on full matrices, and it does not depend on its threads.
+# Dense products of triangular matrices, as sums of weighted rows: two rows of the result and four of the
+# right factor at a time, as many as the registers hold. At these sizes this beats BLAS on full matrices,
+# and it does not depend on its threads. What a product leaves above its diagonal is not meant; factors
+# have zeros there. The rows that do not fit come first, where they are shortest. Columns are counted
+# without sign, which spares the compiler the question of negative indices, and it vectorises.
 
 
 @kernel
-def _unpack_transposed(x, triangle):
-    """Write Z', with its zeros below the diagonal."""
+def _unpack(x, triangle):
+    """Write Z, with its zeros above the diagonal."""
     index = 0
     for i in range(triangle.shape[0]):
         for j in range(i):
-            triangle[j, i] = x[index]
-            triangle[i, j] = 0.0
+            triangle[i, j] = x[index]
+            triangle[j, i] = 0.0
             index += 1
         triangle[i, i] = np.exp(x[index])
         index += 1
 
 
-@kernel(fastmath={"contract", "reassoc", "nsz"})
-def _inner_products(a, b, c, d, first, last):
-    """Inner products of two rows with two others: ac, ad, bc, bd."""
-    # counting from 0 spares the compiler the question of negative indices, and it vectorises
-    a, b, c, d = a[first:last], b[first:last], c[first:last], d[first:last]
-    ac = ad = bc = bd = 0.0
-    for k in range(a.size):
-        ac += a[k] * c[k]
-        ad += a[k] * d[k]
-        bc += b[k] * c[k]
-        bd += b[k] * d[k]
-    return ac, ad, bc, bd
+@kernel
+def _transpose(matrix, transposed):
+    for i in range(matrix.shape[0]):
+        for j in range(matrix.shape[0]):
+            transposed[j, i] = matrix[i, j]
 
 
-@kernel(fastmath={"contract", "reassoc", "nsz"})
-def _multiply_triangles(left, right, product, transposed):
-    """Write L0 Z and its transpose for lower triangular L0 and Z, the latter given as Z'."""
+@kernel(fastmath={"contract"})
+def _add_row(total, weight, row, start, stop):
+    for j in range(np.uint64(start), np.uint64(stop)):
+        total[j] += weight * row[j]
+
+
+@kernel(fastmath={"contract"})
+def _add_four(total, weights, rows, k, start, stop):
+    """Add to some columns of a row those of rows k to k + 3, with four weights."""
+    r0, r1, r2, r3 = rows[k], rows[k + 1], rows[k + 2], rows[k + 3]
+    w0, w1, w2, w3 = weights
+    for j in range(np.uint64(start), np.uint64(stop)):
+        total[j] += w0 * r0[j] + w1 * r1[j] + w2 * r2[j] + w3 * r3[j]
+
+
+@kernel(fastmath={"contract"})
+def _add_four_twice(first, second, a, b, rows, k, start, stop):
+    """The same for two rows, with weights a and b."""
+    r0, r1, r2, r3 = rows[k], rows[k + 1], rows[k + 2], rows[k + 3]
+    a0, a1, a2, a3 = a
+    b0, b1, b2, b3 = b
+    for j in range(np.uint64(start), np.uint64(stop)):
+        first[j] += a0 * r0[j] + a1 * r1[j] + a2 * r2[j] + a3 * r3[j]
+        second[j] += b0 * r0[j] + b1 * r1[j] + b2 * r2[j] + b3 * r3[j]
+
+
+@kernel
+def _four(row, k):
+    return row[k], row[k + 1], row[k + 2], row[k + 3]
+
+
+@kernel
+def _four_below(matrix, k, j):
+    return matrix[k, j], matrix[k + 1, j], matrix[k + 2, j], matrix[k + 3, j]
+
+
+@kernel
+def _multiply_triangles(left, right, product):
+    """Write L0 Z for lower triangular L0 and Z, with zeros above the diagonal."""
     p = left.shape[0]
-    for i in range(0, p, 2):
-        below = min(i + 1, p - 1)  # an odd last row is done twice
-        for j in range(0, i + 1, 2):
-            beside = min(j + 1, p - 1)
-            entries = _inner_products(left[i], left[below], right[j], right[beside], j, below + 1)
-            transposed[j, below], transposed[beside, below] = entries[2], entries[3]
-            transposed[j, i], transposed[beside, i] = entries[0], entries[1]
-            product[below, j], product[below, beside] = entries[2], entries[3]
-            product[i, j], product[i, beside] = entries[0], entries[1]
+    product[:] = 0.0
+    if p % 2:
+        product[0, 0] = left[0, 0] * right[0, 0]
+    for i in range(p % 2, p, 2):
+        first, second = product[i], product[i + 1]
+        for k in range(min(p % 4, i + 2)):
+            _add_row(first, left[i, k], right[k], 0, k + 1)
+            _add_row(second, left[i + 1, k], right[k], 0, k + 1)
+        for k in range(p % 4, i + 2, 4):
+            a, b = _four(left[i], k), _four(left[i + 1], k)
+            _add_four_twice(first, second, a, b, right, k, 0, min(k + 4, i + 2))
 
 
-@kernel(fastmath={"contract", "reassoc", "nsz"})
-def _multiply_by_transpose(factor, product):
-    """Write the lower triangle of L L' for a lower triangular L."""
+@kernel
+def _multiply_by_transpose(factor, transposed, product):
+    """Write the lower triangle of L L', given both."""
     p = factor.shape[0]
-    for i in range(0, p, 2):
-        below = min(i + 1, p - 1)
-        for j in range(0, i + 1, 2):
-            beside = min(j + 1, p - 1)
-            entries = _inner_products(
-                factor[i], factor[below], factor[j], factor[beside], 0, beside + 1
-            )
-            product[i, j], product[i, beside] = entries[0], entries[1]
-            product[below, j], product[below, beside] = entries[2], entries[3]
+    product[:] = 0.0
+    if p % 2:
+        product[0, 0] = factor[0, 0] ** 2
+    for i in range(p % 2, p, 2):
+        first, second = product[i], product[i + 1]
+        for k in range(min(p % 4, i + 2)):
+            _add_row(first, factor[i, k], transposed[k], k, i + 2)
+            _add_row(second, factor[i + 1, k], transposed[k], k, i + 2)
+        for k in range(p % 4, i + 2, 4):
+            a, b = _four(factor[i], k), _four(factor[i + 1], k)
+            _add_four_twice(first, second, a, b, transposed, k, k, i + 2)
 
 
-@kernel(fastmath={"contract", "reassoc", "nsz"})
-def _multiply_symmetric(symmetric, transposed, product):
-    """Write the lower triangle of 2 G L, given L'; G comes as a triangle and leaves as 2 G."""
+@kernel
+def _multiply_symmetric(symmetric, factor, product):
+    """Write the lower triangle of 2 G L; G comes as a triangle and leaves as 2 G."""
     p = symmetric.shape[0]
+    product[:] = 0.0
     for i in range(p):
         for j in range(i):
             symmetric[i, j] *= 2.0
             symmetric[j, i] = symmetric[i, j]
         symmetric[i, i] *= 2.0
-    for i in range(0, p, 2):
-        below = min(i + 1, p - 1)
-        for j in range(0, i + 1, 2):
-            beside = min(j + 1, p - 1)
-            entries = _inner_products(
-                symmetric[i], symmetric[below], transposed[j], transposed[beside], j, p
-            )
-            product[i, j], product[i, beside] = entries[0], entries[1]
-            product[below, j], product[below, beside] = entries[2], entries[3]
+    if p % 2:
+        for k in range(p):
+            product[0, 0] += symmetric[0, k] * factor[k, 0]
+    for i in range(p % 2, p, 2):
+        first, second = product[i], product[i + 1]
+        for k in range(p % 4):
+            stop = min(k + 1, i + 2)
+            _add_row(first, symmetric[i, k], factor[k], 0, stop)
+            _add_row(second, symmetric[i + 1, k], factor[k], 0, stop)
+        for k in range(p % 4, p, 4):
+            a, b = _four(symmetric[i], k), _four(symmetric[i + 1], k)
+            _add_four_twice(first, second, a, b, factor, k, 0, min(k + 4, i + 2))
 
 
-@kernel(fastmath={"contract"})
+@kernel
 def _multiply_transposed(factor, right, product):
-    """Write the lower triangle of L0' R for lower triangular L0 and R, four rows of R at a time."""
+    """Write the lower triangle of L0' R for lower triangular L0 and R, of which that alone is read."""
     p = factor.shape[0]
-    for i in range(p):
-        total = product[i]
-        total[: i + 1] = 0.0
-        k = i
-        while k + 4 <= p:
-            w0, w1, w2, w3 = factor[k, i], factor[k + 1, i], factor[k + 2, i], factor[k + 3, i]
-            r0, r1, r2, r3 = right[k], right[k + 1], right[k + 2], right[k + 3]
-            for j in range(i + 1):
-                total[j] += w0 * r0[j] + w1 * r1[j] + w2 * r2[j] + w3 * r3[j]
-            k += 4
-        while k < p:
-            w0, r0 = factor[k, i], right[k]
-            for j in range(i + 1):
-                total[j] += w0 * r0[j]
+    product[:] = 0.0
+    if p % 2:
+        for k in range(p):
+            product[0, 0] += factor[k, 0] * right[k, 0]
+    for i in range(p % 2, p, 2):
+        first, second = product[i], product[i + 1]
+        _add_row(first, factor[i, i], right[i], 0, i + 1)
+        k = i + 1
+        while (p - k) % 4:
+            _add_row(first, factor[k, i], right[k], 0, i + 1)
+            _add_row(second, factor[k, i + 1], right[k], 0, i + 2)
             k += 1
+        while k < p:
+            a, b = _four_below(factor, k, i), _four_below(factor, k, i + 1)
+            _add_four_twice(first, second, a, b, right, k, 0, i + 2)
+            k += 4
 
 
 def _dimension(x: np.ndarray) -> int:
