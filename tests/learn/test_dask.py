@@ -9,6 +9,7 @@ from distributed import Client, LocalCluster
 from joblib import parallel_config
 
 from mtgbn import MTGBN, SIG
+from mtgbn.learn import bootstrap_edges
 from mtgbn.simulate import simulate_tasks
 
 
@@ -52,3 +53,14 @@ def test_a_lost_worker_changes_nothing(simulation, client):
     np.testing.assert_array_equal(together.draws_.sigma_h, alone.draws_.sigma_h)
     assert together.history_ == alone.history_
     np.testing.assert_array_equal(sig.graphs_, SIG(random_state=3).fit(simulation.tasks).graphs_)
+
+
+def test_whole_fits_on_workers(client):
+    """In a bootstrap every worker fits by itself, and must not wait for the others to search for it."""
+    rows = np.random.default_rng(0).standard_normal((3, 40, 4))
+    rows[:, :, 1] += rows[:, :, 0]
+    given = {"n_resamples": 4, "random_state": 2}
+    here = bootstrap_edges(rows, SIG(), n_jobs=1, **given)
+    with parallel_config("dask"):
+        there = bootstrap_edges(rows, SIG(), **given)
+    np.testing.assert_array_equal(there.edge_frequencies, here.edge_frequencies)

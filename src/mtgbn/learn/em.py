@@ -7,12 +7,12 @@ improves the common objective Q. So Q cannot fall on the draws at hand, whatever
 and however many are searched at once.
 """
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import effective_n_jobs
 
+from mtgbn.learn.parallel import Report, in_parallel
 from mtgbn.model import StructurePrior
 from mtgbn.model.edge_prior import EdgePriorChoice, edge_counts, free_pairs, unshared_edge_prior
 from mtgbn.sampling import Draws, sample_sigma_h
@@ -137,9 +137,6 @@ class Find(NamedTuple):
     adjacency: np.ndarray
     gains: np.ndarray
     score: float
-
-
-Report = Callable[[str, int, int], None]
 
 
 def silent(what: str, done: int, total: int) -> None:
@@ -456,27 +453,3 @@ def spawn(seeds: np.random.SeedSequence, number: int) -> list[np.random.SeedSequ
 
 def _joined(adjacency: np.ndarray) -> np.ndarray:
     return adjacency | adjacency.T
-
-
-def in_parallel(
-    function: Callable, arguments: list[tuple], n_jobs: int | None, report: Report, what: str
-) -> list[Any]:
-    """Call a function for every task: in threads, or wherever joblib was told to run."""
-    if n_jobs is not None:
-        n_jobs = min(int(n_jobs), len(arguments))
-    parallel = Parallel(n_jobs, prefer="threads", return_as="generator")
-    results = []
-    for result in parallel(delayed(_call)((function, each)) for each in arguments):
-        results.append(result)
-        report(what, len(results), len(arguments))
-    return results
-
-
-def _call(packed: tuple[Callable, tuple]) -> Any:
-    """Call a function with arguments that travel as one tuple.
-
-    joblib hands large arrays to single Dask workers beforehand, and when such a worker dies nobody can
-    repeat its work. Within a tuple they stay with the task, which Dask then gives to another worker.
-    """
-    function, arguments = packed
-    return function(*arguments)

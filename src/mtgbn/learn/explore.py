@@ -13,6 +13,7 @@ from joblib import effective_n_jobs
 
 from mtgbn.graphs import skeleton
 from mtgbn.learn import em
+from mtgbn.learn.parallel import in_parallel
 from mtgbn.learn.probabilities import graph_of_probabilities
 from mtgbn.learn.shared_prior import pooled_graph, prior_of_unrelated, shared_prior
 from mtgbn.model.edge_prior import EdgePrior
@@ -483,7 +484,7 @@ def _search_all(
             zip(record.scatters, problem.tasks.ns, _belong(record), strict=True)
         )
     ]
-    return em.in_parallel(em.improve_task, arguments, n_jobs, report, "searching graphs")
+    return in_parallel(em.improve_task, arguments, n_jobs, report, "searching graphs")
 
 
 def _spaced(psi: np.ndarray, n_draws: int) -> np.ndarray:

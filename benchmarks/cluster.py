@@ -1,0 +1,133 @@
+"""A fit on a Dask cluster of one and of two worker processes, and what a hundred would give.
+
+Chains run in threads of the process that fits; the searches, one per task and iteration, on the workers.
+The model of the time with W workers has four numbers, all measured with one worker,
+
+    T(W) = S + C / W + m (b / B + o),
+
+S what is not searched, C the searches, b the bytes that travel for one task (arrays that all need
+travel once per worker, by the workers themselves), B bytes per second that the scheduler takes, o what
+else a call costs. It is checked with two workers and then asked about more.
+"""
+
+import argparse
+import os
+import pickle
+import time
+import warnings
+
+import numpy as np
+from distributed import Client, LocalCluster
+from joblib import parallel_config
+
+from benchmarks.peers import ONE_THREAD
+from benchmarks.problems import shared_dag_tasks, table
+from mtgbn import MTGBN, Tasks
+from mtgbn.learn import em, explore, parallel
+
+SIZE = (60, 46, 250)
+LARGE = (200, 116, 200)
+
+
+class Stopwatch:
+    """Seconds in searches and the bytes that they send, added up over a fit."""
+
+    def __init__(self) -> None:
+        self.seconds, self.bytes_per_task, self.shared_bytes = 0.0, 0, 0
+        self._search = parallel.in_parallel
+
+    def __enter__(self):
+        em.in_parallel = explore.in_parallel = self._timed
+        return self
+
+    def __exit__(self, *_):
+        em.in_parallel = explore.in_parallel = self._search
+
+    def _timed(self, function, arguments, *rest):
+        once = {id(each): each.nbytes for each in arguments[0] if hasattr(each, "nbytes")}
+        shared = [key for key in once if any(key in map(id, call) for call in arguments[1:])]
+        sent = [each for each in arguments[0] if id(each) not in shared]
+        self.bytes_per_task += len(pickle.dumps(sent))
+        self.shared_bytes += sum(once[key] for key in shared)
+        start = time.perf_counter()
+        try:
+            return self._search(function, arguments, *rest)
+        finally:
+            self.seconds += time.perf_counter() - start
+
+
+def cluster(n_workers: int) -> LocalCluster:
+    return LocalCluster(
+        n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=None
+    )
+
+
+def fit(tasks: Tasks, n_workers: int) -> tuple[float, Stopwatch]:
+    """Wall seconds of a fit, after one that loads the kernels, and what its searches took."""
+    small = Tasks.from_arrays(shared_dag_tasks(4, 5, 60, 5)[0])
+    with cluster(n_workers) as workers, Client(workers), parallel_config("dask"):
+        MTGBN(random_state=0).fit(small)
+        with Stopwatch() as watch:
+            start = time.perf_counter()
+            MTGBN(random_state=0).fit(tasks)
+            return time.perf_counter() - start, watch
+
+
+def cost_of_calls(n_calls: int = 300, n_bytes: int = 2_000_000) -> tuple[float, float]:
+    """Seconds that a call costs apart from its work, and bytes per second that arguments travel at."""
+    with cluster(1) as workers, Client(workers), parallel_config("dask"):
+        seconds = []
+        for size in (1, n_bytes):
+            arguments = [(np.zeros(size // 8 + 1),) for _ in range(n_calls // (1 + 9 * (size > 1)))]
+            parallel.in_parallel(np.size, arguments[:2], None, em.silent, "")
+            start = time.perf_counter()
+            parallel.in_parallel(np.size, arguments, None, em.silent, "")
+            seconds.append((time.perf_counter() - start) / len(arguments))
+    return seconds[0], n_bytes / max(seconds[1] - seconds[0], 1e-9)
+
+
+def main(large: bool = False) -> str:
+    os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
+    warnings.simplefilter("ignore")
+    size = LARGE if large else SIZE
+    m, p, n = size
+    tasks = Tasks.from_arrays(shared_dag_tasks(m, p, n, round(1.5 * p))[0])
+    per_call, bandwidth = cost_of_calls()
+    total, watch = fit(tasks, 1)
+    n_calls = 3 * m  # alone, and two iterations
+    overhead = n_calls * per_call + m * watch.bytes_per_task / bandwidth
+    work, rest = watch.seconds - overhead, total - watch.seconds
+
+    def model(n_workers: int) -> float:
+        return rest + work / n_workers + overhead
+
+    rows = [[1, f"{total:.1f}", f"{model(1):.1f}", "1.00", f"{rest / total:.0%}"]]
+    measured, _ = fit(tasks, 2)
+    rows.append(
+        [
+            2,
+            f"{measured:.1f}",
+            f"{model(2):.1f}",
+            f"{total / measured:.2f}",
+            f"{rest / model(2):.0%}",
+        ]
+    )
+    for n_workers in (10, 100):
+        time_of = model(n_workers)
+        rows.append(
+            [n_workers, "-", f"{time_of:.1f}", f"{total / time_of:.2f}", f"{rest / time_of:.0%}"]
+        )
+    header = ["workers", "measured, s", "model, s", "speed-up", "share that is not searched"]
+    numbers = (
+        f"m = {m}, p = {p}, n = {n}. Not searched {rest:.1f} s, searches {work:.1f} s; a call costs "
+        f"{per_call * 1e3:.1f} ms and {bandwidth / 1e6:.0f} MB travel in a second. Per fit "
+        f"{watch.bytes_per_task / 1e3:.0f} kB travel for every task, and "
+        f"{watch.shared_bytes / 1e6:.1f} MB to every worker."
+    )
+    return f"{table(header, rows)}\n\n{numbers}"
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--large", action="store_true", help="200 tasks with 116 variables")
+    print(main(parser.parse_args().large))
