@@ -18,6 +18,7 @@ start = time.perf_counter()
 import warnings; warnings.simplefilter("ignore")
 from benchmarks.problems import shared_dag_tasks
 from mtgbn import MTGBN, SIG, Tasks
+from arviz_stats.base import array_stats
 tasks = Tasks.from_arrays(shared_dag_tasks(3, 10, 250, 15)[0])
 marks = [time.perf_counter() - start]
 for kind in (SIG, MTGBN, SIG, MTGBN):

@@ -140,7 +140,9 @@ def _add_parameters(network, totals):
     slopes = np.empty(p)
     column = np.empty(p)
     for matrix in network.matrices:
-        covariance[:] = 0.0
+        for i in range(p):
+            for j in range(p):
+                covariance[i, j] = 0.0
         for node in network.order:
             parents = np.flatnonzero(network.adjacency[:, node])
             q = parents.size
@@ -176,7 +178,9 @@ def _add_parameters(network, totals):
             for a in range(q):
                 totals.coefficients[parents[a], node] += slopes[a]
             totals.residual_variances[node] += variance
-        totals.covariance[:] += covariance
+        for i in range(p):
+            for j in range(p):
+                totals.covariance[i, j] += covariance[i, j]
 
 
 def _predict(family: FamilyPosterior, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
