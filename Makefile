@@ -37,7 +37,7 @@ format: $(VENV)/.installed-test
 	$(BIN)/ruff format .
 
 bench: $(VENV)/.installed-bench
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks --output docs/speed.md
 
 clean:
 	rm -rf $(VENV) .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,13 +1,23 @@
-"""Run every benchmark and print its table in Markdown."""
+"""Run benchmarks and write their tables in Markdown, with the machine and the versions.
 
+Without names: those of speed, every figure a ratio to a peer or to what the processor can do, measured in
+the same run (about forty minutes). `accuracy`: the studies behind the other claims, which take hours.
+"""
+
+import argparse
 import importlib.metadata
 import platform
+import sys
+from pathlib import Path
 
 from benchmarks import (
     adaptive,
     autocorrelated,
     calibration,
+    cluster,
+    compilation,
     cost,
+    fits,
     gradient,
     growth,
     joint_peers,
@@ -18,6 +28,33 @@ from benchmarks import (
     samplers,
     scale,
     two_groups,
+)
+
+SPEED = {
+    "compilation": ("Compilation", compilation.main),
+    "gradient": ("Value and gradient, against JAX and the processor", gradient.main),
+    "growth": ("Growth of their cost", growth.main),
+    "samplers": ("Effective samples per second", samplers.main),
+    "peers": ("Graphs of single tasks, against causal-learn", peers.fastest),
+    "fits": ("Whole fits", fits.main),
+    "cluster": ("A cluster", cluster.main),
+}
+ACCURACY = {
+    "all-peers": ("Graphs of single tasks, against other programs", peers.main),
+    "learners": ("Graphs of related tasks", learners.main),
+    "joint-peers": ("Graphs of related tasks, against other programs", joint_peers.main),
+    "adaptive": ("From alike to unrelated tasks", adaptive.main),
+    "missing": ("Missing values", missing.main),
+    "cost": ("Cost of a fit, and how chains mix", cost.main),
+    "calibration": ("Calibration of the joint sampler", calibration.main),
+    "two-groups": ("Two groups of subjects", two_groups.main),
+    "one-patient": ("One patient against controls", one_patient.main),
+    "autocorrelated": ("False edges of autocorrelated series", autocorrelated.main),
+    "scale": ("Studies of usual size", scale.main),
+}
+PACKAGES = (
+    *("numpy", "scipy", "numba", "llvmlite", "jax", "nutpie", "arviz-stats", "dask"),
+    *("causal-learn", "ges", "pgmpy", "lingam", "gglasso", "nilearn"),
 )
 
 
@@ -31,29 +68,31 @@ def processor() -> str:
 
 
 def main() -> None:
-    packages = (
-        *("numpy", "scipy", "numba", "jax", "nutpie", "arviz-stats"),
-        *("causal-learn", "ges", "pgmpy", "lingam", "gglasso", "nilearn"),
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], prog="benchmarks")
+    parser.add_argument(
+        "names",
+        nargs="*",
+        default=["speed"],
+        metavar="NAME",
+        help=f"speed, accuracy, or any of {', '.join([*SPEED, *ACCURACY])}",
     )
-    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in packages)
-    print(f"{processor()}; Python {platform.python_version()}, {versions}\n")
-    for title, module in (
-        ("Value and gradient, mtgbn against JAX", gradient),
-        ("Growth of the cost", growth),
-        ("Effective samples per second", samplers),
-        ("Graphs of single tasks, against other programs", peers),
-        ("Graphs of related tasks", learners),
-        ("Graphs of related tasks, against other programs", joint_peers),
-        ("From alike to unrelated tasks", adaptive),
-        ("Missing values", missing),
-        ("Cost of a fit, and how chains mix", cost),
-        ("Calibration of the joint sampler", calibration),
-        ("Two groups of subjects", two_groups),
-        ("One patient against controls", one_patient),
-        ("False edges of autocorrelated series", autocorrelated),
-        ("Studies of usual size", scale),
-    ):
-        print(f"## {title}\n\n{module.main()}\n", flush=True)
+    parser.add_argument("--output", type=Path, help="a file to write to, besides the terminal")
+    given = parser.parse_args()
+    groups = {"speed": list(SPEED), "accuracy": list(ACCURACY)}
+    names = [each for name in given.names for each in groups.get(name, [name])]
+    known = SPEED | ACCURACY
+    for name in names:
+        if name not in known:
+            parser.error(f"there is no benchmark {name!r}; there are {', '.join(known)}")
+    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES)
+    parts = [f"{processor()}; Python {platform.python_version()}, {versions}."]
+    for name in names:
+        title, run = known[name]
+        print(f"{title} ...", file=sys.stderr, flush=True)
+        parts.append(f"## {title}\n\n{run()}")
+        print(f"{parts[-1]}\n", flush=True)
+        if given.output is not None:
+            given.output.write_text("# Speed\n\n" + "\n\n".join(parts) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,19 +1,15 @@
 """MTGBN against each task alone (SIG) and all tasks as one (AVG), with every default as it is.
 
-Accuracy on tasks that share most of a DAG, ten problems per size; CPU time and memory of whole fits, in
-a process of its own with one thread; growth of the time with the number of tasks.
+Accuracy on tasks that share most of a DAG, ten problems per size, each in a process of its own with one
+thread.
 """
 
 import argparse
-import os
-import resource
 import time
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 
 import numpy as np
 
-from benchmarks.peers import ONE_THREAD
+from benchmarks.fits import apart
 from benchmarks.problems import shared_dag_tasks, table
 from mtgbn import AVG, MTGBN, SIG, Tasks
 from mtgbn.graphs import cpdag
@@ -44,25 +40,6 @@ def measure(size: tuple[int, int, int, int], seed: int) -> dict[str, list[float]
             seconds,
         ]
     return rows
-
-
-def fit_once(size: tuple[int, int, int, int]) -> tuple[float, float, int]:
-    """CPU seconds of a fit after compilation, largest memory in MB, EM iterations."""
-    warm, _ = shared_dag_tasks(2, 5, 50, 5)
-    MTGBN(random_state=0, n_jobs=1).fit(warm)
-    arrays, _ = shared_dag_tasks(*size)
-    tasks = Tasks.from_arrays(arrays)
-    start = time.process_time()
-    learner = MTGBN(random_state=0, n_jobs=1).fit(tasks)
-    seconds = time.process_time() - start
-    return seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, learner.n_iter_
-
-
-def apart(function, *arguments):
-    """Call a function in a fresh process."""
-    os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
-    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-        return pool.submit(function, *arguments).result()
 
 
 def accuracy(n_seeds: int) -> str:
@@ -97,24 +74,8 @@ def accuracy(n_seeds: int) -> str:
     return table(header, rows)
 
 
-def growth() -> str:
-    rows = []
-    before = None
-    for m in (10, 30, 100):
-        seconds, memory, n_iter = apart(fit_once, (m, 46, 250, 70))
-        exponent = "-"
-        if before is not None:
-            exponent = f"{np.log(seconds / before[1]) / np.log(m / before[0]):.2f}"
-        rows.append([m, f"{seconds:.1f}", f"{memory:.0f}", n_iter, exponent])
-        before = m, seconds
-    return table(["m", "CPU, s", "memory, MB", "EM iterations", "exponent"], rows)
-
-
 def main(quick: bool = False) -> str:
-    parts = [f"### Accuracy, {N_SEEDS} problems of 10 tasks\n\n{accuracy(1 if quick else N_SEEDS)}"]
-    if not quick:
-        parts.append(f"### A whole fit, p = 46, n = 250\n\n{growth()}")
-    return "\n\n".join(parts)
+    return accuracy(1 if quick else N_SEEDS)
 
 
 if __name__ == "__main__":
