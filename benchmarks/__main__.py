@@ -1,7 +1,7 @@
 """Run benchmarks and write their tables in Markdown, with the machine and the versions.
 
-Without names: those of speed, every figure a ratio to a peer or to what the processor can do, measured in
-the same run (about forty minutes). `accuracy`: the studies behind the other claims, which take hours.
+Without names: those of speed, every figure a ratio to a peer or to what the processor can do, measured
+in the same run (about forty minutes). `accuracy`: the studies behind the other claims, which take hours.
 """
 
 import argparse

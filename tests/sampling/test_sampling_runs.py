@@ -405,3 +405,16 @@ class TestErrors:
     def test_draws_are_frozen(self):
         with pytest.raises(dataclasses.FrozenInstanceError):
             sample().sigma_h = None
+
+
+def test_the_default_sampler_is_the_faster_one():
+    tasks = Tasks(np.array([10.0 * np.eye(3)] * 4), np.full(4, 10.0))
+    graphs = np.zeros((4, 3, 3), dtype=bool)
+    given = {"n_draws": 2, "n_warmup": 0, "n_chains": 1, "random_state": 0}
+    for prior, settings, expected in (
+        ("restricted", {}, "gibbs"),
+        ("restricted", {"jitter": 0.1}, "hmc"),
+        ("uniform", {}, "hmc"),
+    ):
+        found = sample_sigma_h(tasks, graphs, 8.0, structure_prior=prior, **given, **settings)
+        assert found.sampler == expected

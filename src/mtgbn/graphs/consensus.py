@@ -188,8 +188,10 @@ def _along(order: NDArray[np.int64]) -> NDArray[np.bool_]:
 def _displace(order: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
     """Some variables, few more often than many, taken out and put anywhere."""
     p = len(order)
-    moved = rng.choice(p, rng.integers(1, rng.integers(1, p + 1) + 1), replace=False)
-    rest = order[~np.isin(order, moved)]
+    moved = rng.permutation(p)[: rng.integers(1, rng.integers(1, p + 1) + 1)]
+    stays = np.ones(p, dtype=np.bool_)
+    stays[moved] = False
+    rest = order[stays[order]]
     return np.insert(rest, rng.integers(0, len(rest) + 1, len(moved)), moved)
 
 

@@ -349,6 +349,7 @@ def _draw(problem, state, per_chain, warmup, seed, n_jobs, report) -> Draws:
         state.adjacencies,
         problem.nu0,
         structure_prior=problem.structure_prior,
+        sampler="hmc",  # as in the paper, under every structure prior
         n_draws=per_chain,
         n_warmup=warmup,
         n_chains=N_CHAINS,
