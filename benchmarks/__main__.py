@@ -6,6 +6,7 @@ in the same run (about forty minutes). `accuracy`: the studies behind the other 
 
 import argparse
 import importlib.metadata
+import inspect
 import platform
 import sys
 from pathlib import Path
@@ -85,14 +86,19 @@ def main() -> None:
         if name not in known:
             parser.error(f"there is no benchmark {name!r}; there are {', '.join(known)}")
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES)
-    parts = [f"{processor()}; Python {platform.python_version()}, {versions}."]
+    parts = [
+        "# Speed",
+        "Written by `make bench`. Ratios are good to some ten percent, absolute times to a factor of 1.5.",
+        f"{processor()}; Python {platform.python_version()}, {versions}.",
+    ]
     for name in names:
         title, run = known[name]
         print(f"{title} ...", file=sys.stderr, flush=True)
-        parts.append(f"## {title}\n\n{run()}")
+        what = inspect.cleandoc(sys.modules[run.__module__].__doc__)
+        parts.append(f"## {title}\n\n{what}\n\n{run()}")
         print(f"{parts[-1]}\n", flush=True)
         if given.output is not None:
-            given.output.write_text("# Speed\n\n" + "\n\n".join(parts) + "\n")
+            given.output.write_text("\n\n".join(parts) + "\n")
 
 
 if __name__ == "__main__":

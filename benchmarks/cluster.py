@@ -1,13 +1,14 @@
 """A fit on a Dask cluster of one and of two worker processes, and what a hundred would give.
 
 Chains run in threads of the process that fits; the searches, one per task and iteration, on the workers.
-The model of the time with W workers has four numbers, all measured with one worker,
+The model of the time with W workers has five numbers, all measured with one worker,
 
-    T(W) = S + C / W + m (b / B + o),
+    T(W) = S + C / W + m b / B + calls o,
 
 S what is not searched, C the searches, b the bytes that travel for one task (arrays that all need
 travel once per worker, by the workers themselves), B bytes per second that the scheduler takes, o what
-else a call costs. It is checked with two workers and then asked about more.
+else a call costs. It is checked with two workers and then asked about more. Whole fits (repetitions,
+relabellings, bootstraps) have no such limit: workers share nothing but the data.
 """
 
 import argparse
