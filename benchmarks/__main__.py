@@ -88,7 +88,7 @@ def main() -> None:
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES)
     parts = [
         "# Speed",
-        "Written by `make bench`. Ratios are good to some ten percent, absolute times to a factor of 1.5.",
+        "Written by `make bench`. Ratios are good to ten percent or so, times to a factor of 1.5.",
         f"{processor()}; Python {platform.python_version()}, {versions}.",
     ]
     for name in names:
