@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from joblib import parallel_config
 
 from mtgbn import MTGBN, SIG
 from mtgbn.learn import bootstrap_edges
+from mtgbn.learn.parallel import in_parallel
 from mtgbn.simulate import simulate_tasks
 
 
@@ -64,3 +66,42 @@ def test_whole_fits_on_workers(client):
     with parallel_config("dask"):
         there = bootstrap_edges(rows, SIG(), **given)
     np.testing.assert_array_equal(there.edge_frequencies, here.edge_frequencies)
+
+
+def _slowly(array, number):
+    time.sleep(0.2)
+    return float(array.sum()) + number
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_all_copies_of_an_array_are_lost(tmp_path):
+    """The only worker dies after the second result, and with it what was sent beforehand."""
+    given = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}
+    with (
+        LocalCluster(n_workers=1, local_directory=str(tmp_path), **given) as cluster,
+        Client(cluster) as client,
+        parallel_config("dask"),
+    ):
+        (pid,) = client.run(os.getpid).values()
+
+        def kill(what, done, total):
+            if done == 2:
+                os.kill(pid, signal.SIGKILL)
+
+        shared = np.ones(50_000)
+        calls = [(shared, number) for number in range(8)]
+        found = in_parallel(_slowly, calls, None, kill, "calling")
+    assert found == [50_000.0 + number for number in range(8)]
+
+
+def test_a_cluster_that_starts_workers_when_there_is_work(tmp_path):
+    given = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}
+    with (
+        LocalCluster(n_workers=0, local_directory=str(tmp_path), **given) as cluster,
+        Client(cluster),
+        parallel_config("dask"),
+    ):
+        cluster.adapt(minimum=0, maximum=1)
+        shared = np.ones(50_000)
+        found = in_parallel(_slowly, [(shared, 1), (shared, 2)], 1, lambda *_: None, "calling")
+    assert found == [50_001.0, 50_002.0]

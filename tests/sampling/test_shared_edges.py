@@ -105,6 +105,20 @@ def test_log_probability_of_many_tasks_stays_in_range():
     assert found == pytest.approx(expected, rel=1e-10)
 
 
+def test_log_probability_of_tiny_densities():
+    """Densities that no two of can be multiplied."""
+    rng = np.random.default_rng(2)
+    density = np.where(rng.random((4, 4)) < 0.5, 1e-140, 1e-200)
+    prior = EdgePrior(np.triu(density, 1) + np.triu(density, 1).T + 0.5 * np.eye(4), 4.0)
+    states = random_states(rng, 5, 4)
+    states.members[:] = True
+    counts = states.adjacencies.sum(axis=0)
+    found = log_probability_of_edges(
+        states, counts, terms_of(prior, np.inf, 4), np.ones((4, 4), dtype=bool)
+    )
+    assert found == pytest.approx(prior.log_probability(counts + counts.T, 5), rel=1e-12)
+
+
 def test_a_task_with_every_graph_has_normalised_probabilities():
     """Summed over all graphs along an order, P(graph | belongs) is 1: what `draw_members` rests on."""
     p, rng = 4, np.random.default_rng(0)

@@ -168,7 +168,7 @@ def advance(problem: Problem, state: State, n_jobs: int | None, report: Report) 
     draws_seed, search_seed = spawn(problem.seeds, number + 1)
     per_chain = -(-state.n_draws // N_CHAINS)
     draws = _draw(problem, state, per_chain, _WARMUP, draws_seed, n_jobs, report)
-
+    sigma_h = draws.flat  # one array for all tasks, which travels once
     counts = edge_counts(state.adjacencies)
     n_others = len(problem.tasks) - 1
     search = few_restarts(problem.search)
@@ -178,7 +178,7 @@ def advance(problem: Problem, state: State, n_jobs: int | None, report: Report) 
             (
                 problem.tasks.scatters[t],
                 problem.tasks.ns[t],
-                draws.flat,
+                sigma_h,
                 problem.nu0,
                 problem.structure_prior,
                 problem.edge_prior.prior.log_odds(counts - _joined(adjacency), n_others),

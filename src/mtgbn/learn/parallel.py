@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
 from typing import Any
 
 from joblib import Parallel, delayed
@@ -23,18 +24,16 @@ def in_parallel(
 ) -> list[Any]:
     """Call a function for every task: in threads, or wherever joblib was told to run."""
     backend, _ = get_active_backend()
-    is_cluster = hasattr(backend, "client")
-    if is_cluster and _is_on_worker():
-        n_jobs = 1  # it has a fit of its own, as in a bootstrap: workers would wait for each other
-    if n_jobs == 1:
-        results = (function(*each) for each in arguments)
-    elif is_cluster:
-        results = _on_cluster(backend.client, function, arguments)
-    else:
+    if not hasattr(backend, "client"):
         if n_jobs is not None:
             n_jobs = min(int(n_jobs), len(arguments))
         parallel = Parallel(n_jobs, prefer="threads", return_as="generator")
         results = parallel(delayed(function)(*each) for each in arguments)
+    elif _is_on_worker():
+        # It has a fit of its own, as in a bootstrap: workers would wait for each other for ever.
+        results = (function(*each) for each in arguments)
+    else:
+        results = _on_cluster(backend.client, function, arguments)
     done = []
     for result in results:
         done.append(result)
@@ -55,22 +54,33 @@ def _is_on_worker() -> bool:
 def _on_cluster(client: Any, function: Callable, arguments: list[tuple]) -> Iterator[Any]:
     """The same on a Dask cluster, where arrays that all tasks need travel once and not once per task.
 
-    Every worker gets a copy, so that none is lost with a worker that dies; Dask repeats its calls. (By
-    joblib large arrays go to single workers.)
+    Every worker gets a copy, and Dask repeats the calls of workers that die. (By joblib large arrays go
+    to single workers.) Should all die that have one, arrays travel with the calls that are left.
     """
-    client.wait_for_workers(1, timeout=_SECONDS_FOR_A_WORKER)
-    arrays = [each for call in arguments for each in call if getattr(each, "nbytes", 0) > _LARGE]
-    times = Counter(map(id, arrays))
+    # A call, since some clusters have no workers before there is something to do.
+    client.submit(int, pure=False).result(timeout=_SECONDS_FOR_A_WORKER)
+    arrays = {id(each): each for call in arguments for each in call if _is_large(each)}
+    times = Counter(id(each) for call in arguments for each in call)
     sent = {
-        id(array): client.scatter(array, broadcast=True, hash=False)
-        for array in {id(array): array for array in arrays if times[id(array)] > 1}.values()
+        key: client.scatter(array, broadcast=True, hash=False)
+        for key, array in arrays.items()
+        if times[key] > 1
     }
     calls = [
         client.submit(function, *(sent.get(id(each), each) for each in call), pure=False)
         for call in arguments
     ]
     try:
-        for call in calls:
-            yield call.result()
+        for number in range(len(calls)):
+            try:
+                yield calls[number].result()
+            except CancelledError:
+                left = arguments[number:]
+                calls[number:] = [client.submit(function, *call, pure=False) for call in left]
+                yield calls[number].result()
     finally:
         client.cancel(calls)
+
+
+def _is_large(argument: Any) -> bool:
+    return getattr(argument, "nbytes", 0) > _LARGE

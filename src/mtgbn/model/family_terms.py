@@ -102,14 +102,11 @@ def _count_families(adjacencies, members, n_parents, times):
         for t in range(m):
             if not members[t]:
                 continue
-            key = np.uint64(0)
+            key = 0
             for i in range(p):
                 if adjacencies[t, i, node]:
-                    # every parent adds a fixed number that looks random (splitmix64)
-                    bits = np.uint64(i + 1) * np.uint64(0x9E3779B97F4A7C15)
-                    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-                    key += bits ^ (bits >> np.uint64(27))
-            place = np.int64(key & np.uint64(size - 1))
+                    key = (key * 1_000_003 + i + 1) % 2_147_483_647  # stays below 2^63
+            place = key % size
             while table[place] >= 0 and not _same_parents(
                 adjacencies, n_parents, table[place], t, node
             ):

@@ -174,7 +174,11 @@ def log_probability_of_edges(states, counts, terms, free):
                 # Numerators and denominators take turns, so that products stay in range.
                 for k in range(n_members):
                     factor = r + k / s if k < joined else 1.0 - r + (k - joined) / s
-                    product *= factor / (1.0 + k / s)
+                    factor /= 1.0 + k / s
+                    if not SMALLEST_PRODUCT < factor < LARGEST_PRODUCT:
+                        value += log(factor)
+                        continue
+                    product *= factor
                     if not SMALLEST_PRODUCT < product < LARGEST_PRODUCT:
                         value += log(product)
                         product = 1.0
