@@ -42,7 +42,7 @@ class Killer:
 
 
 def learner(**changes):
-    return MTGBN(**{**SETTINGS, "random_state": 3, **changes})
+    return MTGBN(**{**SETTINGS, "random_state": 4, **changes})
 
 
 def assert_same(one, other):
@@ -200,8 +200,8 @@ def test_seeds_of_every_kind_are_kept(seeds, tmp_path):
         ({"tabu": 3}, "tabu=None, not 3"),
         ({"knowledge": {"max_parents": 1}}, "knowledge=None, not {'max_parents': 1}"),
         ({"candidates": "mmpc"}, "candidates=None, not 'mmpc'"),
-        ({"random_state": 4}, "of a fit with seeds=3; , not 4;"),
-        ({"random_state": None}, "of a fit with seeds=3; , not None"),
+        ({"random_state": 5}, "of a fit with seeds=4; , not 5;"),
+        ({"random_state": None}, "of a fit with seeds=4; , not None"),
     ],
 )
 def test_other_settings_are_refused(path, changes, message):
