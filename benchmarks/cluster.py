@@ -1,6 +1,7 @@
 """A fit on a Dask cluster of one and of two worker processes, and what a hundred would give.
 
-Chains run in threads of the process that fits; the searches, one per task and iteration, on the workers.
+The two chains run in threads of the process that fits; the searches, one per task and iteration, on the
+workers.
 The model of the time with W workers has five numbers, all measured with one worker,
 
     T(W) = S + C / W + m b / B + calls o,
@@ -67,10 +68,10 @@ def fit(tasks: Tasks, n_workers: int) -> tuple[float, Stopwatch]:
     """Wall seconds of a fit, after one that loads the kernels, and what its searches took."""
     small = Tasks.from_arrays(shared_dag_tasks(4, 5, 60, 5)[0])
     with cluster(n_workers) as workers, Client(workers), parallel_config("dask"):
-        MTGBN(random_state=0).fit(small)
+        MTGBN(random_state=0, n_jobs=2).fit(small)
         with Stopwatch() as watch:
             start = time.perf_counter()
-            MTGBN(random_state=0).fit(tasks)
+            MTGBN(random_state=0, n_jobs=2).fit(tasks)
             return time.perf_counter() - start, watch
 
 
