@@ -25,6 +25,7 @@ from benchmarks import (
     learners,
     missing,
     one_patient,
+    optimum,
     peers,
     samplers,
     scale,
@@ -43,6 +44,7 @@ SPEED = {
 ACCURACY = {
     "all-peers": ("Graphs of single tasks, against other programs", peers.main),
     "learners": ("Graphs of related tasks", learners.main),
+    "optimum": ("How far from the best graphs a fit ends", optimum.main),
     "joint-peers": ("Graphs of related tasks, against other programs", joint_peers.main),
     "adaptive": ("From alike to unrelated tasks", adaptive.main),
     "missing": ("Missing values", missing.main),

@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 
-from benchmarks import adaptive, autocorrelated, calibration, missing, one_patient, two_groups
+from benchmarks import (
+    adaptive,
+    autocorrelated,
+    calibration,
+    missing,
+    one_patient,
+    optimum,
+    two_groups,
+)
 
 
 @pytest.mark.parametrize(
@@ -30,6 +38,11 @@ def test_tasks_together_are_ahead_of_each_alone_and_of_all_as_one(row):
 def test_probabilities_make_no_more_mistakes(row):
     found = adaptive.measure(row, 0, 300)
     assert found["posterior"][0] <= found["map"][0]
+
+
+def test_searches_end_with_the_best_graphs_there_are():
+    """By dynamic programming, of which the search knows nothing."""
+    assert max(map(abs, optimum.gaps({}, 0))) < 1e-6
 
 
 def test_missing_values_cost_less_than_filling_in_or_dropping():
