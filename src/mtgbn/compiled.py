@@ -84,14 +84,17 @@ def kernel(function=None, **options):
     """Compile a function without the GIL and with a cache that may fail; options are numba's."""
     if function is None:
         return lambda function: kernel(function, **options)
+    options = {"nogil": True, "no_cfunc_wrapper": True, **options}
+    is_kept = True
     try:
-        compiled = njit(cache=True, nogil=True, no_cfunc_wrapper=True, **options)(function)
+        compiled = njit(cache=True, **options)(function)
     except RuntimeError as error:  # no place for a cache at all
         _logger.info("compiled kernels are not kept: %s", error)
-        return njit(nogil=True, **options)(function)
-    if hasattr(compiled, "get_call_template"):
-        compiled.get_call_template = _without_literals(compiled.get_call_template)
-    if hasattr(compiled, "_cache"):  # not where NUMBA_DISABLE_JIT leaves the function as it is
+        compiled, is_kept = njit(**options)(function), False
+    if compiled is function:  # NUMBA_DISABLE_JIT
+        return function
+    compiled.get_call_template = _without_literals(compiled.get_call_template)
+    if is_kept:
         compiled._cache._cache_file._source_stamp = _stamp_of_all()
         compiled._cache = _ForgivingCache(compiled._cache)
     return compiled

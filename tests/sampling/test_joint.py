@@ -128,6 +128,13 @@ def assert_edges(n_edges, expected):
         assert abs(deviations(n_edges <= most, share, n_edges)) < MOST_DEVIATIONS, most
 
 
+def usual_divergences(psi, diverging):
+    """Share of trajectories that diverged where Psi is not far out."""
+    usual = np.array([np.linalg.cond(each) for each in psi]) < 100
+    assert usual.mean() > 0.5
+    return diverging[usual].mean()
+
+
 @pytest.mark.parametrize("n", [0, 4])
 def test_everything_keeps_its_prior(n):
     psi, scales, delta, density, similarity, n_edges, _, diverging = successive_conditional(
@@ -142,11 +149,13 @@ def test_everything_keeps_its_prior(n):
     expected = total_edges(3, 2, priors)
     assert expected @ np.arange(7) == pytest.approx(3)  # six possible edges, r is 1/2 on average
     assert_edges(n_edges, expected)
-    # The prior of Psi has heavy tails; far out one step size is too long, and trajectories diverge. Of
-    # the usual ones .3 % do, over eight seeds, with 1.2 % for the worst of them.
-    usual = np.array([np.linalg.cond(each) for each in psi]) < 100
-    assert usual.mean() > 0.5
-    assert diverging[usual].mean() < 0.02
+    # The prior of Psi has heavy tails; far out one step size is too long, and trajectories diverge. How
+    # often differs between runs: 0 to 1.2 % of the usual ones, so three are looked at together.
+    shares = [usual_divergences(psi, diverging)]
+    for seed in (1, 2):
+        psi, *_, diverging = successive_conditional(n, 1500, None, SAMPLED, seed=seed)
+        shares.append(usual_divergences(psi, diverging))
+    assert np.mean(shares) < 0.01
 
 
 def test_graphs_and_psi_keep_their_prior_when_the_rest_is_held():

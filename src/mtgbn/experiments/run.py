@@ -12,6 +12,7 @@ from mtgbn.errors import InputError
 from mtgbn.experiments.cells import run_cell
 from mtgbn.experiments.designs import Cell
 from mtgbn.experiments.store import Store
+from mtgbn.learn.parallel import SECONDS_FOR_A_WORKER
 
 __all__ = ["Failure", "run_cells"]
 
@@ -32,9 +33,6 @@ _MOST_DEATHS = 3
 
 # Cells that wait in the queue of a cluster or of the processes here, for each that is running.
 _WAITING_PER_WORKER = 2
-
-# How long to wait for the first worker of a cluster.
-_SECONDS_FOR_A_WORKER = 60
 
 # How often a worker looks whether its parent is still there.
 _SECONDS_BETWEEN_LOOKS = 1.0
@@ -125,7 +123,7 @@ class _executor:  # noqa: N801, used like a function
             )
             self._count_workers = lambda: jobs
         else:
-            client.wait_for_workers(1, timeout=_SECONDS_FOR_A_WORKER)
+            client.wait_for_workers(1, timeout=SECONDS_FOR_A_WORKER)
             self._executor = client.get_executor(pure=False)
             # Workers may come and go.
             self._count_workers = lambda: max(sum(client.nthreads().values()), 1)

@@ -8,7 +8,7 @@ from typing import Any
 from joblib import Parallel, delayed
 from joblib.parallel import get_active_backend
 
-__all__ = ["Report", "in_parallel"]
+__all__ = ["SECONDS_FOR_A_WORKER", "Report", "in_parallel"]
 
 Report = Callable[[str, int, int], None]
 
@@ -16,7 +16,7 @@ Report = Callable[[str, int, int], None]
 _LARGE = 1_000
 
 # How long to wait for the first worker of a cluster.
-_SECONDS_FOR_A_WORKER = 60
+SECONDS_FOR_A_WORKER = 60
 
 
 def in_parallel(
@@ -58,7 +58,7 @@ def _on_cluster(client: Any, function: Callable, arguments: list[tuple]) -> Iter
     to single workers.) Should all die that have one, arrays travel with the calls that are left.
     """
     # A call, since some clusters have no workers before there is something to do.
-    client.submit(int, pure=False).result(timeout=_SECONDS_FOR_A_WORKER)
+    client.submit(int, pure=False).result(timeout=SECONDS_FOR_A_WORKER)
     arrays = {id(each): each for call in arguments for each in call if _is_large(each)}
     times = Counter(id(each) for call in arguments for each in call)
     sent = {

@@ -55,6 +55,11 @@ class HyperPrior(NamedTuple):
     scales: np.ndarray
     degrees: float = 2.0
 
+    @property
+    def coefficient(self) -> float:
+        """Of ln|sigma_h| in the log density."""
+        return -self.degrees / 2 - len(self.scales)
+
 
 def log_posterior(
     sigma_h, adjacencies, scatters, ns, nu0: float, structure_prior: StructurePrior = "uniform"
@@ -179,7 +184,7 @@ def _inverse_wishart(hyperprior: HyperPrior, p: int) -> tuple[np.ndarray, float,
         raise InputError(f"a hyperprior needs {p} positive scales and positive degrees of freedom")
     nu = degrees + p - 1
     constant = nu / 2 * np.log(scales / 2).sum() - multigammaln(nu / 2, p)
-    return scales, -(nu + p + 1) / 2, float(constant)
+    return scales, hyperprior.coefficient, float(constant)
 
 
 def _minus_restricted_at_diagonal(

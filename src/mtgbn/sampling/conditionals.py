@@ -61,13 +61,13 @@ def renew_delta(model, graphs, scatters, sigma_h, delta, step, rng):
         delta,
         model.alone,
         step,
-        np.empty(len(model.ns)),
     )
     return sigma_h * (new / delta), new, accepted / _NU0_STEPS
 
 
 @kernel(error_model="numpy")
-def _step_delta(rng, adjacencies, members, scatters, ns, sigma_h, delta, alone, step, values):
+def _step_delta(rng, adjacencies, members, scatters, ns, sigma_h, delta, alone, step):
+    values = np.empty(ns.size)
     log_likelihoods(adjacencies, members, scatters, ns, sigma_h, delta, alone, values)
     value = values.sum()
     first, accepted = delta, 0

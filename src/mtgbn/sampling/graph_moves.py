@@ -13,7 +13,7 @@ import numpy as np
 
 from mtgbn.compiled import kernel
 from mtgbn.model.log_determinants import LARGEST_PRODUCT, SMALLEST_PRODUCT
-from mtgbn.sampling.shared_edges import log_odds_of_edge
+from mtgbn.sampling.shared_edges import add_edges, log_odds_of_edge
 
 __all__ = ["Alone", "log_likelihoods", "move_graphs", "walk"]
 
@@ -60,10 +60,8 @@ def move_graphs(
         degrees = _prior_matrices(
             t, states.members[t], sigma_h, delta, alone, scatters, ns, matrices
         )
-        for i in range(p):
-            for j in range(p):
-                if states.members[t] and adjacency[i, j]:
-                    counts[i, j] -= 1
+        if states.members[t]:
+            add_edges(adjacency, counts, -1)
         for i in range(p):
             for j in range(p):
                 log_odds[i, j] = edge_terms.alone[i, j]
@@ -86,10 +84,7 @@ def move_graphs(
             tallies[t],
         )
         if states.members[t]:
-            for i in range(p):
-                for j in range(p):
-                    if adjacency[i, j]:
-                        counts[i, j] += 1
+            add_edges(adjacency, counts, 1)
 
 
 @kernel(error_model="numpy")

@@ -195,12 +195,7 @@ def run_chain(
     dense_mass, state = _fixed_mass(posterior, state, settings)
     if settings.step_size is not None:
         state = state._replace(step_size=float(settings.step_size))
-    elif state.step_size == 0:
-        state = state._replace(
-            step_size=_find_step_size(
-                _hamiltonian(posterior, state, dense_mass), state.position, rng
-            )
-        )
+    state = _with_step_size(posterior, state, dense_mass, rng)
     windows = np.diff(np.round(np.cumsum([0.0, *_WINDOWS]) * n_warmup).astype(int))
     if windows.min() < _SHORTEST_WINDOW:  # too few draws to learn more than the step size
         windows = np.array([n_warmup])
@@ -232,11 +227,17 @@ def draw_once(
     Returns sigma_h, the acceptance probability, whether the path diverged, and the state.
     """
     none = np.empty((0, 0))
-    if state.step_size == 0:
-        hamiltonian = _hamiltonian(posterior, state, none)
-        state = state._replace(step_size=_find_step_size(hamiltonian, state.position, rng))
+    state = _with_step_size(posterior, state, none, rng)
     (sigma_h,), info, state = _run(posterior, state, rng, 1, settings, none, adapt=False)
     return sigma_h, float(info.acceptance[0]), bool(info.divergent[0]), state
+
+
+def _with_step_size(posterior, state, dense_mass, rng) -> HMCState:
+    """The state as it is, or with the step size that was yet to be found."""
+    if state.step_size != 0:
+        return state
+    hamiltonian = _hamiltonian(posterior, state, dense_mass)
+    return state._replace(step_size=_find_step_size(hamiltonian, state.position, rng))
 
 
 def _find_step_size(

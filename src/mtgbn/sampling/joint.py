@@ -122,8 +122,7 @@ class JointModel(NamedTuple):
         """Posterior of sigma_h given the rest, without its constant."""
         terms = family_terms(adjacencies, members, scatters, self.ns, delta)
         prior = HyperPrior(delta * self.scales)
-        p = len(prior.scales)
-        return Posterior(terms, -prior.degrees / 2 - p, 0.0, p, prior.scales)
+        return Posterior(terms, prior.coefficient, 0.0, len(prior.scales), prior.scales)
 
     def edge_terms(self, prior: EdgePrior) -> EdgeTerms:
         """The edge prior, as compiled code needs it."""

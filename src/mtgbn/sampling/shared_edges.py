@@ -14,6 +14,7 @@ from mtgbn.model.log_determinants import LARGEST_PRODUCT, SMALLEST_PRODUCT
 __all__ = [
     "EdgeTerms",
     "GraphStates",
+    "add_edges",
     "add_log_odds",
     "draw_members",
     "log_odds_of_edge",
@@ -74,9 +75,7 @@ def add_log_odds(states, counts, terms, total):
     """
     adjacencies, _, members = states
     m, p, _ = adjacencies.shape
-    n_members = 0
-    for t in range(m):
-        n_members += members[t]
+    n_members = members.sum()
     # Most members lack a pair, and all that do so have the same odds.
     lacking, outside = np.empty((p, p)), np.empty((p, p))
     for i in range(p):
@@ -108,13 +107,11 @@ def draw_members(rng, states, counts, advantages, terms, allowed, free):
     """
     adjacencies, orders, members = states
     m, p, _ = adjacencies.shape
-    n_others = 0
-    for t in range(m):
-        n_others += members[t]
+    n_others = members.sum()
     for t in range(m):
         adjacency, order = adjacencies[t], orders[t]
         if members[t]:
-            _count(adjacency, counts, -1)
+            add_edges(adjacency, counts, -1)
             n_others -= 1
         change = advantages[t] + log((n_others + 1.0) / (m - n_others))
         for first in range(p):
@@ -133,12 +130,13 @@ def draw_members(rng, states, counts, advantages, terms, allowed, free):
         # P = 1 / (1 + exp(-change)), in logarithms
         members[t] = log(rng.random()) < -_softplus(-change)
         if members[t]:
-            _count(adjacency, counts, 1)
+            add_edges(adjacency, counts, 1)
             n_others += 1
 
 
 @kernel
-def _count(adjacency, counts, weight):
+def add_edges(adjacency, counts, weight):
+    """Let a task into the counts, or take it out with a weight of -1."""
     p = adjacency.shape[0]
     for i in range(p):
         for j in range(p):
@@ -161,9 +159,7 @@ def log_probability_of_edges(states, counts, terms, free):
     """
     adjacencies, _, members = states
     m, p, _ = adjacencies.shape
-    n_members = 0
-    for t in range(m):
-        n_members += members[t]
+    n_members = members.sum()
     s, agreement = terms.similarity, terms.agreement
     value, product = 0.0, 1.0
     for i in range(p):
