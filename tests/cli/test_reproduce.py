@@ -212,7 +212,7 @@ def test_a_cluster_that_loses_a_worker(finished, tmp_path):
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_cluster_without_workers_is_said(tmp_path, monkeypatch):
-    monkeypatch.setattr("mtgbn.experiments.run._SECONDS_FOR_A_WORKER", 1)
+    monkeypatch.setattr("mtgbn.experiments.run.SECONDS_FOR_A_WORKER", 1)
     with LocalCluster(n_workers=0, dashboard_address=None, silence_logs=50) as cluster:
         result = run("density", tmp_path, "--quick", "--scheduler", cluster.scheduler_address)
     assert result.exit_code == 1
