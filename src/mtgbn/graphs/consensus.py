@@ -144,7 +144,7 @@ class _Search:
         """By the votes of compelled edges, and of reversible ones for both directions."""
         votes = _votes(self.compelled | self.reversible, self.worth)
         net = votes.sum(axis=1) - votes.sum(axis=0)
-        return self._improve(np.argsort(-net, kind="stable"), votes)
+        return _improved(np.argsort(-net, kind="stable"), votes, self.joined)
 
     def n_restarts(self) -> int:
         """As many as the size of the problem allows, but one at least."""
@@ -154,22 +154,8 @@ class _Search:
         return int(np.clip(_EFFORT // max(operations, 1), 1, _MOST_RESTARTS))
 
     def climb(self, order: NDArray[np.int64]) -> _Found:
-        """Neither step can lower the score, a whole number with a bound, so this ends."""
-        best = None
-        while True:
-            graphs = self.compelled | _follow(self.reversible, self.worth, order)
-            votes = _votes(graphs, self.worth)
-            score = int(votes[_along(order)].sum())
-            if best is not None and score <= best.score:
-                return best
-            best = _Found(graphs, order, score)
-            order = self._improve(order, votes)
-
-    def _improve(self, order, votes):
-        """A better order, in which variables that nothing keeps apart are sorted by index."""
-        order = order.copy()
-        _move_variables(order, votes)
-        return _sorted_by_index(self.joined, order)
+        """Members and order in turns, from a given order."""
+        return _Found(*_climb(self.compelled, self.reversible, self.worth, self.joined, order))
 
 
 def _votes(graphs: NDArray[np.bool_], worth: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -192,7 +178,9 @@ def _displace(order: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.
     stays = np.ones(p, dtype=np.bool_)
     stays[moved] = False
     rest = order[stays[order]]
-    return np.insert(rest, rng.integers(0, len(rest) + 1, len(moved)), moved)
+    places = rng.integers(0, len(rest) + 1, len(moved))  # of the one to come before
+    keys = np.concatenate([2 * places, 2 * np.arange(len(rest)) + 1])
+    return np.concatenate([moved, rest])[np.argsort(keys, kind="stable")]
 
 
 def _check_classes(cpdags: ArrayLike) -> NDArray[np.bool_]:
@@ -264,6 +252,43 @@ def _whole_numbers(weights: NDArray[np.float64], n_edges: int) -> NDArray[np.int
 
 
 @kernel
+def _climb(compelled, reversible, worth, joined, order):
+    """Choose members and order in turns; returns both and their score.
+
+    Neither step can lower the score, a whole number with a bound, so this ends.
+    """
+    m, p, _ = compelled.shape
+    votes = np.empty((p, p), dtype=np.int64)
+    places = np.empty(p, dtype=np.int64)
+    best_graphs, best_order, best = compelled, order, -1
+    while True:
+        graphs = _follow(compelled, reversible, worth, order)
+        for place in range(p):
+            places[order[place]] = place
+        score = 0
+        for i in range(p):
+            for j in range(p):
+                votes[i, j] = 0
+                for task in range(m):
+                    if graphs[task, i, j]:
+                        votes[i, j] += worth[min(task, len(worth) - 1), i, j]
+                if places[i] < places[j]:
+                    score += votes[i, j]
+        if score <= best:
+            return best_graphs, best_order, best
+        best_graphs, best_order, best = graphs, order, score
+        order = _improved(order, votes, joined)
+
+
+@kernel
+def _improved(order, votes, joined):
+    """A better order, in which variables that nothing keeps apart are sorted by index."""
+    order = order.copy()
+    _move_variables(order, votes)
+    return _sorted_by_index(joined, order)
+
+
+@kernel
 def _move_variables(order, votes):
     """Move each variable to its best place until nothing improves; `order` is overwritten."""
     p = len(order)
@@ -325,10 +350,10 @@ def _sorted_by_index(joined, order):
 
 
 @kernel
-def _follow(reversible, worth, order):
+def _follow(compelled, reversible, worth, order):
     """Direct each task's reversible edges such that their worth along the order is greatest."""
     m, p, _ = reversible.shape
-    directed = np.zeros((m, p, p), dtype=np.bool_)
+    directed = compelled.copy()
     # Nodes are numbered by their place in the order from here on: along it means i < j.
     adjacent = np.empty((p, p), dtype=np.bool_)
     gain = np.zeros((p, p), dtype=np.int64)

@@ -15,7 +15,7 @@ from joblib import effective_n_jobs
 from mtgbn.learn.parallel import Report, in_parallel
 from mtgbn.model import StructurePrior
 from mtgbn.model.edge_prior import EdgePriorChoice, edge_counts, free_pairs, unshared_edge_prior
-from mtgbn.sampling import Draws, sample_sigma_h
+from mtgbn.sampling import Draws, diagnostics, sample_sigma_h
 from mtgbn.sampling.joint import ALONE_DELTA, alone_scales
 from mtgbn.search import (
     Constraints,
@@ -405,11 +405,8 @@ def _measure(problem, state, adjacencies, finds, changed, draws) -> Iteration:
 
 def monte_carlo_error(gains: np.ndarray) -> float:
     """Standard error of the mean of values that come chain by chain."""
-    # Here, since it loads xarray and pandas where they are installed.
-    from arviz_stats.base import array_stats
-
-    by_chain = gains.reshape(N_CHAINS, -1)
-    return float(array_stats.mcse(by_chain, chain_axis=0, draw_axis=1, method="mean"))
+    (error,) = diagnostics.monte_carlo_error(gains.reshape(1, N_CHAINS, -1))
+    return float(error)
 
 
 def _decide(problem: Problem, history: tuple[Iteration, ...]) -> tuple[int, str, bool]:

@@ -36,7 +36,7 @@ from mtgbn.model.edge_prior import (
     edge_prior_of,
     log_odds_of_directions,
 )
-from mtgbn.sampling import Draws
+from mtgbn.sampling import Draws, diagnostics
 from mtgbn.search import Knowledge
 from mtgbn.tasks import Tasks
 
@@ -588,17 +588,14 @@ class MTGBN(Estimator):
 def _summary_of(draws: Draws) -> dict[str, float | int]:
     """Diagnostics of the log determinant and of the variances in sigma_h.
 
-    Those of all elements, `Draws.diagnostics`, take longer than the draws when there are many variables.
+    Those of all elements, `Draws.diagnostics`, take long when there are many variables.
     """
-    from arviz_stats.base import array_stats
-
     logarithms = np.log(np.einsum("...ii->...i", np.linalg.cholesky(draws.sigma_h))).sum(axis=-1)
     variances = np.einsum("...ii->...i", draws.sigma_h)
     quantities = np.concatenate([logarithms[None], np.moveaxis(variances, -1, 0)])
-    axes = {"chain_axis": 1, "draw_axis": 2}
     return {
-        "rhat": float(np.max(array_stats.rhat(quantities, method="rank", **axes))),
-        "ess": float(np.min(array_stats.ess(quantities, method="bulk", **axes))),
+        "rhat": float(np.max(diagnostics.rhat(quantities))),
+        "ess": float(np.min(diagnostics.ess_bulk(quantities))),
         "acceptance": float(draws.statistics["acceptance_rate"].mean()),
         "n_divergent": int(np.sum(draws.statistics.get("diverging", 0))),
     }

@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mtgbn.sampling import diagnostics
+
 __all__ = ["Diagnostics", "Draws"]
 
 # Vehtari et al. (2021): rank-normalised R-hat below this, and at least 100 effective draws per chain.
@@ -72,23 +74,15 @@ class Draws:
         return self.flat.mean(axis=0)
 
     def diagnostics(self) -> Diagnostics:
-        """Convergence diagnostics, computed by arviz-stats."""
-        from arviz_stats.base import array_stats
-
+        """Convergence diagnostics, the numbers that ArviZ has."""
         _, n_draws, p, _ = self.sigma_h.shape
         rows, columns = np.tril_indices(p)
         elements = np.moveaxis(self.sigma_h[:, :, rows, columns], 2, 0)
         measures = []
-        for measure, options in (
-            (array_stats.rhat, {"method": "rank"}),
-            (array_stats.ess, {"method": "bulk"}),
-            (array_stats.ess, {"method": "tail", "prob": (0.05, 0.95)}),
-        ):
+        for measure in (diagnostics.rhat, diagnostics.ess_bulk, diagnostics.ess_tail):
             matrix = np.full((p, p), np.nan)
             if n_draws >= 4:
-                with np.errstate(invalid="ignore", divide="ignore"):  # chains that never moved
-                    values = measure(elements, chain_axis=-2, draw_axis=-1, **options)
-                matrix[rows, columns] = values
+                matrix[rows, columns] = measure(elements)
                 matrix[columns, rows] = matrix[rows, columns]
             measures.append(matrix)
         rhat, ess_bulk, ess_tail = measures

@@ -1,0 +1,107 @@
+"""R-hat and effective sample sizes of many quantities at once (Vehtari et al. 2021).
+
+arviz-stats goes through quantities one by one; a fit looks at dozens of them and a diagnosis of sigma_h
+at thousands. The numbers are the same (docs/decisions.md).
+
+Everywhere ``values`` are (quantities, chains, draws), with four draws or more.
+
+References
+----------
+Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021), Rank-normalization, folding, and localization:
+an improved R-hat for assessing convergence of MCMC.
+"""
+
+import numpy as np
+from scipy.fft import irfft, next_fast_len, rfft
+from scipy.special import ndtri
+from scipy.stats import rankdata
+
+__all__ = ["ess_bulk", "ess_mean", "ess_tail", "monte_carlo_error", "rhat"]
+
+# Quantiles to which the effective size in the tails belongs.
+_TAILS = (0.05, 0.95)
+
+# Quantities with a smaller range do not vary.
+_RESOLUTION = 1e-15
+
+
+def rhat(values: np.ndarray) -> np.ndarray:
+    """R-hat of rank-normalised half chains, or of their distances from the median if that is larger.
+
+    NaN for a single chain.
+    """
+    if values.shape[1] < 2:
+        return np.full(len(values), np.nan)
+    halves = _halves(values)
+    distances = np.abs(halves - np.median(halves, axis=(1, 2), keepdims=True))
+    return np.maximum(_plain_rhat(_normal_scores(halves)), _plain_rhat(_normal_scores(distances)))
+
+
+def ess_bulk(values: np.ndarray) -> np.ndarray:
+    """Effective number of draws for the centre of a distribution."""
+    return _ess(_normal_scores(_halves(values)))
+
+
+def ess_tail(values: np.ndarray) -> np.ndarray:
+    """Effective number of draws for the 5 % and the 95 % quantile, whichever has fewer."""
+    quantiles = np.quantile(values, _TAILS, axis=(1, 2), keepdims=True)
+    return np.minimum(*(_ess(_halves((values <= each).astype(float))) for each in quantiles))
+
+
+def ess_mean(values: np.ndarray) -> np.ndarray:
+    """Effective number of draws for the mean."""
+    return _ess(_halves(values))
+
+
+def monte_carlo_error(values: np.ndarray) -> np.ndarray:
+    """Standard error of the mean."""
+    return values.std(axis=(1, 2), ddof=1) / np.sqrt(ess_mean(values))
+
+
+def _halves(values: np.ndarray) -> np.ndarray:
+    half = values.shape[2] // 2
+    return np.concatenate([values[:, :, :half], values[:, :, -half:]], axis=1)
+
+
+def _normal_scores(values: np.ndarray) -> np.ndarray:
+    """Normal quantiles of the ranks among all draws of a quantity."""
+    flat = values.reshape(len(values), -1)
+    return ndtri((rankdata(flat, axis=1) - 3 / 8) / (flat.shape[1] + 1 / 4)).reshape(values.shape)
+
+
+def _plain_rhat(values: np.ndarray) -> np.ndarray:
+    length = values.shape[2]
+    within = values.var(axis=2, ddof=1).mean(axis=1)
+    between = values.mean(axis=2).var(axis=1, ddof=1)
+    with np.errstate(divide="ignore", invalid="ignore"):  # chains that never moved
+        return np.sqrt((length - 1) / length + between / within)
+
+
+def _ess(values: np.ndarray) -> np.ndarray:
+    """Draws divided by the autocorrelation time, by Geyer's initial monotone sequence of pairs."""
+    n_quantities, n_chains, length = values.shape
+    size = next_fast_len(2 * length)
+    spectra = rfft(values - values.mean(axis=2, keepdims=True), size, axis=2)
+    autocovariances = irfft(np.square(np.abs(spectra)).mean(axis=1), size, axis=1)[:, :length]
+    autocovariances /= length
+    within = autocovariances[:, :1] * length / (length - 1)
+    total = autocovariances[:, :1].copy()
+    if n_chains > 1:
+        total += values.mean(axis=2).var(axis=1, ddof=1)[:, None]
+    n_pairs = max((length - 1) // 2, 1)
+    with np.errstate(divide="ignore", invalid="ignore"):  # chains that never moved
+        correlations = 1 - (within - autocovariances[:, : 2 * n_pairs]) / total
+    correlations[:, 0] = 1.0
+    pairs = correlations[:, ::2] + correlations[:, 1::2]
+    # The first pair that is not positive, or the last, ends the sum; its even member counts once.
+    is_end = ~(pairs > 0)
+    is_end[:, -1] = True
+    end = is_end.argmax(axis=1)
+    rows = np.arange(n_quantities)
+    even = correlations[rows, 2 * end]
+    even = np.where((even > 0) | (pairs[rows, end] >= 0), even, 0.0)
+    counted = np.arange(n_pairs) < end[:, None]
+    sums = np.where(counted, np.minimum.accumulate(pairs, axis=1), 0.0).sum(axis=1)
+    n_draws = n_chains * length
+    ess = n_draws / np.maximum(2 * sums + even - 1, 1 / np.log10(n_draws))
+    return np.where(np.ptp(values, axis=(1, 2)) < _RESOLUTION, n_draws, ess)
