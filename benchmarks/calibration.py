@@ -129,7 +129,7 @@ def calibrate(setting: Setting, seed: int) -> Outcome:
     alone = SIG(random_state=seed).fit(truth.tasks).graphs_
     tallies, draws = [], []
     for start in (alone, np.zeros_like(alone)):
-        state = begin_chain(model, truth.tasks, start, FIRST_DELTA, rng)
+        state = begin_chain(model, truth.tasks, start, FIRST_DELTA)
         _, state = run_rounds(model, state, rng, max(setting.n_rounds // 3, 60), adapt=True)
         trace, _ = run_rounds(model, state, rng, setting.n_rounds, adapt=False)
         tallies.append(trace.tallies + np.swapaxes(trace.tallies, 1, 2))

@@ -57,7 +57,7 @@ def successive_conditional(n, n_rounds, nu0, choice, has_outsiders=False, m=2, p
         scales=scales, alone=Alone(np.tile(own, (m, 1)), 3.0)
     )
     delta = 20.0 if nu0 is None else nu0 - p + 1
-    state = begin_chain(model, tasks, np.zeros((m, p, p), dtype=bool), delta, rng)
+    state = begin_chain(model, tasks, np.zeros((m, p, p), dtype=bool), delta)
     warmup = 150
     numbers = np.empty((6, n_rounds))
     psi = np.empty((n_rounds, p, p))
@@ -72,7 +72,7 @@ def successive_conditional(n, n_rounds, nu0, choice, has_outsiders=False, m=2, p
         if n:
             scatters = np.array(
                 [
-                    draw_scatter(rng, adjacency, state.hmc.sigma_h, state.delta, n)
+                    draw_scatter(rng, adjacency, state.delta * state.hmc.sigma_h, state.delta, n)
                     if belongs
                     else draw_scatter(rng, adjacency, np.diag(own), 3.0, n)
                     for adjacency, belongs in zip(state.adjacencies, state.members, strict=True)
@@ -291,7 +291,7 @@ def test_ranks_of_true_parameters_are_uniform(samples_all):
             has_outsiders=False,
         )._replace(scales=scales)
         first_delta = 30.0 if samples_all else delta
-        state = begin_chain(model, tasks, np.zeros((m, p, p), dtype=bool), first_delta, rng)
+        state = begin_chain(model, tasks, np.zeros((m, p, p), dtype=bool), first_delta)
         _, state = run_rounds(model, state, rng, 80, adapt=True)
         trace, _ = run_rounds(model, state, rng, n_rounds, adapt=False)
         true = ranked(psi, delta, *prior, adjacencies.sum())
@@ -311,7 +311,7 @@ def small_chain(seed=0, choice=SAMPLED, constraints=None, m=3, p=5, n=40, start=
     model = joint_model(tasks, None, choice, constraints or free(m, p), 100)
     rng = np.random.default_rng(seed)
     start = np.zeros((m, p, p), dtype=bool) if start is None else start
-    return model, begin_chain(model, tasks, start, 30.0, rng), rng
+    return model, begin_chain(model, tasks, start, 30.0), rng
 
 
 def assert_same(first, second):
@@ -407,7 +407,7 @@ def test_a_task_that_is_unlike_the_others_is_found():
     ]
     tasks = Tasks.from_arrays(arrays)
     model = joint_model(tasks, None, SAMPLED, free(m, p), 300)
-    state = begin_chain(model, tasks, np.zeros((m, p, p), dtype=bool), 30.0, rng)
+    state = begin_chain(model, tasks, np.zeros((m, p, p), dtype=bool), 30.0)
     assert state.members.all()
     _, state = run_rounds(model, state, rng, 150, adapt=True)
     trace, _ = run_rounds(model, state, rng, 150, adapt=False)

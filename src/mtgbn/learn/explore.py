@@ -13,10 +13,11 @@ from joblib import effective_n_jobs
 
 from mtgbn.graphs import skeleton
 from mtgbn.learn import em
+from mtgbn.learn.compile_ahead import compiling_chains
 from mtgbn.learn.parallel import in_parallel
 from mtgbn.learn.probabilities import graph_of_probabilities
 from mtgbn.learn.shared_prior import pooled_graph, prior_of_unrelated, shared_prior
-from mtgbn.model.edge_prior import EdgePrior
+from mtgbn.model.edge_prior import EdgePrior, edge_prior_of
 from mtgbn.sampling.joint import (
     JointModel,
     JointState,
@@ -28,6 +29,9 @@ from mtgbn.sampling.joint import (
     run_rounds,
 )
 from mtgbn.sampling.threads import stoppable_threads
+from mtgbn.search import SearchSettings
+from mtgbn.search.knowledge import check_constraints
+from mtgbn.tasks import Tasks
 
 __all__ = [
     "Exploration",
@@ -37,6 +41,7 @@ __all__ = [
     "agreement_of",
     "disputed",
     "posterior_graphs",
+    "rehearse",
     "start",
 ]
 
@@ -161,8 +166,13 @@ class Exploration(NamedTuple):
 
 def start(problem: em.Problem, n_jobs: int | None, report: em.Report) -> Exploration:
     """Begin one chain with the graphs that the tasks have by themselves, the other with that of all."""
-    alone = em.graphs_alone(problem, n_jobs, report)
-    together = pooled_graph(problem, problem.tasks, n_jobs)
+    with compiling_chains():
+        alone = em.graphs_alone(problem, n_jobs, report)
+        together = pooled_graph(problem, problem.tasks, n_jobs)
+        return _begin(problem, alone, together)
+
+
+def _begin(problem: em.Problem, alone: np.ndarray, together: np.ndarray | None) -> Exploration:
     edge_prior, alone_prior = problem.edge_prior.prior, None
     if problem.edge_prior.source in ("shared", "density"):
         alone_prior = prior_of_unrelated(problem, alone)
@@ -173,14 +183,25 @@ def start(problem: em.Problem, n_jobs: int | None, report: em.Report) -> Explora
     p = problem.tasks.n_variables
     delta = _FIRST_DELTA if problem.nu0 is None else problem.nu0 - p + 1
     chains = tuple(
-        begin_chain(model, problem.tasks, graphs, delta, np.random.default_rng(seed))
-        for graphs, seed in zip(
-            (alone, _as_one(problem, model, alone, together)),
-            _chain_seeds(problem, 0),
-            strict=True,
-        )
+        begin_chain(model, problem.tasks, graphs, delta)
+        for graphs in (alone, _as_one(problem, model, alone, together))
     )
     return Exploration(alone, edge_prior, alone_prior, chains, None)
+
+
+def rehearse() -> None:
+    """Make a round of a chain with made-up data, so that its kernel is compiled."""
+    rng = np.random.default_rng(0)
+    tasks = Tasks.from_arrays([rng.standard_normal((20, 3)) for _ in range(2)])
+    choice = edge_prior_of("shared", tasks.variables)
+    constraints = (check_constraints(None, 3),) * 2
+    problem = em.Problem(
+        *(tasks, constraints, None, choice, "uniform", SearchSettings()),
+        *(8, 0.0, 1, np.random.SeedSequence(0)),
+    )
+    model = _model(problem, choice.prior, None, 1)
+    nothing = np.zeros((2, 3, 3), dtype=bool)
+    run_rounds(model, begin_chain(model, tasks, nothing, _FIRST_DELTA), rng, 1, adapt=False)
 
 
 def _as_one(

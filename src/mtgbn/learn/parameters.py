@@ -13,6 +13,7 @@ from scipy.special import gammaln, logsumexp
 from mtgbn.compiled import kernel
 from mtgbn.graphs import topological_order
 from mtgbn.model.triangular import factorise, solve_backward, solve_forward
+from mtgbn.search.local_scores import parents_of
 
 __all__ = ["FamilyPosterior", "Network", "Parameters", "posterior_network"]
 
@@ -144,7 +145,7 @@ def _add_parameters(network, totals):
             for j in range(p):
                 covariance[i, j] = 0.0
         for node in network.order:
-            parents = np.flatnonzero(network.adjacency[:, node])
+            parents = parents_of(network.adjacency, node)
             q = parents.size
             factorise(matrix, parents, q, factor)
             for a in range(q):

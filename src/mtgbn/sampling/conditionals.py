@@ -21,11 +21,12 @@ if TYPE_CHECKING:
     from mtgbn.sampling.joint import JointModel
 
 __all__ = [
+    "NU0_STEPS",
     "likelihoods",
     "log_probability_alone",
     "reconsider_members",
-    "renew_delta",
     "renew_edge_prior",
+    "step_delta",
 ]
 
 # Beyond the larger, tasks are as good as identical, and sums of sigma_h and scatters lose digits; below
@@ -36,7 +37,7 @@ _SMALLEST_DELTA, _LARGEST_DELTA = 1e-3, 1e5
 _MOST_TRIED = 20
 
 # Metropolis steps per round, and their sizes for the logits of r and 1/(1 + s).
-_NU0_STEPS, _PRIOR_STEPS = 2, 10
+NU0_STEPS, _PRIOR_STEPS = 2, 10
 _PRIOR_STEP_SIZES = np.array([0.15, 0.3])
 
 
@@ -49,29 +50,14 @@ def likelihoods(model, graphs, members, scatters, sigma_h, delta) -> np.ndarray:
     return values
 
 
-def renew_delta(model, graphs, scatters, sigma_h, delta, step, rng):
-    """Metropolis steps for ln delta with Psi held; the share of them that was accepted."""
-    new, accepted = _step_delta(
-        rng,
-        graphs.adjacencies,
-        graphs.members,
-        scatters,
-        model.ns,
-        sigma_h,
-        delta,
-        model.alone,
-        step,
-    )
-    return sigma_h * (new / delta), new, accepted / _NU0_STEPS
-
-
 @kernel(error_model="numpy")
-def _step_delta(rng, adjacencies, members, scatters, ns, sigma_h, delta, alone, step):
+def step_delta(rng, adjacencies, members, scatters, ns, sigma_h, delta, alone, step):
+    """Metropolis steps for ln delta with Psi held; the new delta, and how many were accepted."""
     values = np.empty(ns.size)
     log_likelihoods(adjacencies, members, scatters, ns, sigma_h, delta, alone, values)
     value = values.sum()
     first, accepted = delta, 0
-    for _ in range(_NU0_STEPS):
+    for _ in range(NU0_STEPS):
         proposal = delta * np.exp(step * rng.standard_normal())
         threshold = log(rng.random())
         if not _SMALLEST_DELTA < proposal < _LARGEST_DELTA:

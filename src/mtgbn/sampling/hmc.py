@@ -18,15 +18,13 @@ from mtgbn.model.coordinates import (
     coordinates_workspace,
     from_unconstrained,
     to_unconstrained,
-    unconstrained_value_and_gradient,
 )
 from mtgbn.model.posterior import Posterior
 from mtgbn.sampling.trajectories import (
     Hamiltonian,
-    draw_momentum,
-    leapfrog,
+    degrees_of_freedom,
+    find_step_size,
     run_trajectories,
-    to_velocity,
 )
 
 __all__ = ["HMCInfo", "HMCSettings", "HMCState", "initial_state", "learn", "run_chain"]
@@ -144,17 +142,8 @@ def initial_state(
     p = posterior.n_variables
     rows, columns = np.tril_indices(p)
     diagonal = rows == columns
-    centre_factor = _contiguous_factor(sigma_h)
-    # The curvature along the common scale tells how many degrees of freedom there are: 2 n p.
-    work = coordinates_workspace(posterior)
-    gradient = np.empty(len(rows))
-    slopes = []
-    for step in (-1e-4, 1e-4):
-        unconstrained_value_and_gradient(
-            posterior, centre_factor, np.where(diagonal, step, 0.0), gradient, work
-        )
-        slopes.append(gradient[diagonal].sum())
-    degrees = max((slopes[0] - slopes[1]) / 2e-4 / (2 * p), 1.0)
+    centre_factor = contiguous_factor(sigma_h)
+    degrees = degrees_of_freedom(posterior, centre_factor, coordinates_workspace(posterior))
     variances = np.where(diagonal, 0.5, 1.0) / degrees
     position = np.zeros(len(rows))
     if rng is not None:
@@ -219,53 +208,13 @@ def run_chain(
     return np.concatenate(draws), info, state
 
 
-def draw_once(
-    posterior: Posterior, state: HMCState, rng: np.random.Generator, settings: HMCSettings
-) -> tuple[np.ndarray, float, bool, HMCState]:
-    """One draw, for a chain whose posterior is another every time.
-
-    Returns sigma_h, the acceptance probability, whether the path diverged, and the state.
-    """
-    none = np.empty((0, 0))
-    state = _with_step_size(posterior, state, none, rng)
-    (sigma_h,), info, state = _run(posterior, state, rng, 1, settings, none, adapt=False)
-    return sigma_h, float(info.acceptance[0]), bool(info.divergent[0]), state
-
-
 def _with_step_size(posterior, state, dense_mass, rng) -> HMCState:
     """The state as it is, or with the step size that was yet to be found."""
     if state.step_size != 0:
         return state
     hamiltonian = _hamiltonian(posterior, state, dense_mass)
-    return state._replace(step_size=_find_step_size(hamiltonian, state.position, rng))
-
-
-def _find_step_size(
-    hamiltonian: Hamiltonian, position: np.ndarray, rng: np.random.Generator
-) -> float:
-    """Double or halve the step size until one step is accepted about as often as not; take half.
-
-    After Hoffman and Gelman (2014), Algorithm 4: a start from which dual averaging converges.
-    """
-    work = coordinates_workspace(hamiltonian.posterior)
-    start_gradient, start_momentum, velocity = np.empty((3, position.size))
-    value = unconstrained_value_and_gradient(
-        hamiltonian.posterior, hamiltonian.centre_factor, position, start_gradient, work
-    )
-    energy = draw_momentum(rng, hamiltonian, start_momentum) - value
-    step_size, direction = 0.5, 0
-    for _ in range(60):
-        proposal, gradient, momentum = position.copy(), start_gradient.copy(), start_momentum.copy()
-        new_value = leapfrog(hamiltonian, proposal, momentum, gradient, step_size, velocity, work)
-        change = energy - to_velocity(hamiltonian, momentum, velocity) + new_value
-        now = 1 if change > np.log(0.5) else -1
-        if direction == 0:
-            direction = now
-        elif now != direction:
-            break
-        step_size *= 2.0**direction
-    # One step may be accepted where many would leave the path: stay well inside.
-    return step_size / (4.0 if direction == 1 else 2.0)
+    work = coordinates_workspace(posterior)
+    return state._replace(step_size=find_step_size(rng, hamiltonian, state.position, work))
 
 
 def _run(posterior, state, rng, n, settings, dense_mass, adapt):
@@ -308,7 +257,7 @@ def _fixed_mass(posterior, state, settings) -> tuple[np.ndarray, HMCState]:
             raise InputError("mass_matrix must hold positive numbers")
         return none, state._replace(inverse_mass=1 / mass)
     if mass.shape == (d, d):
-        return _contiguous_factor(check_positive_definite(mass, "mass_matrix")), state
+        return contiguous_factor(check_positive_definite(mass, "mass_matrix")), state
     raise InputError(f"mass_matrix must have shape ({d},) or ({d}, {d}); got {mass.shape}")
 
 
@@ -326,16 +275,17 @@ def learn(
         state = state._replace(centre=mean, position=to_unconstrained(state.sigma_h, mean))
     if settings.mass_matrix is not None:
         return state
-    variances = coordinates_of(draws, _contiguous_factor(state.centre)).var(axis=0)
+    variances = coordinates_of(draws, contiguous_factor(state.centre)).var(axis=0)
     weight = len(draws) / (len(draws) + _SHRINKAGE)
     expected = state.inverse_mass * np.mean(variances / state.inverse_mass)
     return state._replace(inverse_mass=weight * variances + (1 - weight) * expected)
 
 
 def _hamiltonian(posterior: Posterior, state: HMCState, dense_mass: np.ndarray) -> Hamiltonian:
-    return Hamiltonian(posterior, _contiguous_factor(state.centre), state.inverse_mass, dense_mass)
+    return Hamiltonian(posterior, contiguous_factor(state.centre), state.inverse_mass, dense_mass)
 
 
-def _contiguous_factor(matrix: np.ndarray) -> np.ndarray:
+def contiguous_factor(matrix: np.ndarray) -> np.ndarray:
+    """Cholesky factor, as compiled code wants it."""
     # one memory layout, so that compiled code is compiled once
     return np.ascontiguousarray(cholesky(matrix, lower=True))

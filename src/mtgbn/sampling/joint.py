@@ -9,7 +9,6 @@ distribution. Which of them are held fixed is a setting.
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import betaln
 
 from mtgbn.graphs import descendants, topological_order
 from mtgbn.model.edge_prior import (
@@ -17,25 +16,18 @@ from mtgbn.model.edge_prior import (
     EdgePriorChoice,
     free_pairs,
 )
-from mtgbn.model.family_terms import family_terms
-from mtgbn.model.posterior import HyperPrior, Posterior
-from mtgbn.model.unstructured import log_prior_of_delta, unstructured_sigma_h
+from mtgbn.model.posterior import HyperPrior
+from mtgbn.model.unstructured import unstructured_sigma_h
 from mtgbn.sampling import hmc
 from mtgbn.sampling.conditionals import (
     likelihoods,
     reconsider_members,
-    renew_delta,
     renew_edge_prior,
 )
-from mtgbn.sampling.graph_moves import Alone, move_graphs
+from mtgbn.sampling.graph_moves import Alone
 from mtgbn.sampling.imputation import Completed, draw_missing, first_completion
-from mtgbn.sampling.shared_edges import (
-    EdgeTerms,
-    GraphStates,
-    add_log_odds,
-    draw_members,
-    log_probability_of_edges,
-)
+from mtgbn.sampling.rounds import Gathered, Given, Position, make_rounds
+from mtgbn.sampling.shared_edges import EdgeTerms, GraphStates
 from mtgbn.tasks import Tasks
 
 __all__ = [
@@ -57,10 +49,9 @@ ALONE_DELTA = 3.0
 # Rounds after which the coordinates of sigma_h are centred anew and their masses learned.
 _LEARNING = (10, 25, 50, 100, 200, 400)
 
-_TARGET_ACCEPTANCE, _NU0_ACCEPTANCE = 0.8, 0.4
-
-# Trajectories, in standard deviations: shorter than for draws of sigma_h alone, since a round moves on.
-_TRAJECTORY_LENGTH = 1.5
+# Rounds between two calls of ``progress``, at which a run can be stopped: so many divided by the number
+# of variables in all tasks together, within limits.
+_AT_ONCE, _MOST_AT_ONCE = 1000, 25
 
 
 class JointModel(NamedTuple):
@@ -118,11 +109,21 @@ class JointModel(NamedTuple):
         alone = self.edge_prior_alone(prior)
         return np.ascontiguousarray(alone.matrix_of_log_odds(len(self.scales)))
 
-    def posterior(self, adjacencies, members, scatters, delta: float):
-        """Posterior of sigma_h given the rest, without its constant."""
-        terms = family_terms(adjacencies, members, scatters, self.ns, delta)
-        prior = HyperPrior(delta * self.scales)
-        return Posterior(terms, prior.coefficient, 0.0, len(prior.scales), prior.scales)
+    def given(self) -> Given:
+        """What stays the same from round to round, as compiled code needs it."""
+        free = self.free
+        return Given(
+            self.ns,
+            self.scales,
+            HyperPrior(self.scales).coefficient,
+            self.alone,
+            self.constraints,
+            free,
+            free.any(axis=0),
+            self.n_moves,
+            self.has_outsiders,
+            self.nu0 is None,
+        )
 
     def edge_terms(self, prior: EdgePrior) -> EdgeTerms:
         """The edge prior, as compiled code needs it."""
@@ -137,6 +138,7 @@ class JointModel(NamedTuple):
 class JointState(NamedTuple):
     """Where a chain stands; ``rounds`` counts those in which it adapted.
 
+    The centre of ``hmc`` is one of Psi = sigma_h / delta, whose coordinates do not depend on delta.
     ``scatters`` are those of the data with the present draw of missing values, ``completed`` the rows of
     the tasks that lack some.
     """
@@ -247,21 +249,16 @@ def likelihoods_alone(model: JointModel, adjacencies: np.ndarray) -> np.ndarray:
 
 
 def begin_chain(
-    model: JointModel,
-    tasks: Tasks,
-    adjacencies: np.ndarray,
-    delta: float,
-    rng: np.random.Generator,
+    model: JointModel, tasks: Tasks, adjacencies: np.ndarray, delta: float
 ) -> JointState:
-    """Start at given graphs, near the sigma_h that complete graphs would have."""
+    """Start at given graphs; the first round begins near the sigma_h that complete graphs would have."""
     p = len(model.scales)
     sigma_h = unstructured_sigma_h(model.scatters, model.ns, delta + p - 1, checked=True)
     adjacencies = np.ascontiguousarray(adjacencies)
     orders = np.array([topological_order(adjacency) for adjacency in adjacencies])
     members = np.ones(len(adjacencies), dtype=bool)
-    # A copy, since arrays that may not be written to would have kernels of their own.
-    posterior = model.posterior(adjacencies, members, np.array(model.scatters), delta)
-    start = hmc.initial_state(posterior, sigma_h, rng=rng)
+    d = p * (p + 1) // 2
+    start = hmc.HMCState(sigma_h / delta, np.zeros(d), np.ones(d), 0.0, True)
     completed = tuple(first_completion(tasks.incomplete[t]) for t, _ in model.incomplete)
     return JointState(
         start,
@@ -314,66 +311,58 @@ def run_rounds(
     completed = tuple(Completed(each.rows.copy(), each.is_missing) for each in state.completed)
     total_scatters = np.zeros_like(scatters)
     means = np.zeros((m, p))
-    memberships = np.empty((n_rounds, m), dtype=bool)
-    allowed, free = model.constraints[0], model.free
-    anywhere = free.any(axis=0)
-    sides = np.zeros(m, dtype=bool), np.ones(m, dtype=bool)
+    given = model.given()
     terms = model.edge_terms(prior)
     counts = graphs.adjacencies[graphs.members].sum(axis=0)
-    advantages = np.empty((n_rounds, m))
-    settings = hmc.HMCSettings(trajectory_length=_TRAJECTORY_LENGTH)
-    psi = np.empty((n_rounds, p, p))
-    numbers = np.empty((6, n_rounds))
-    log_odds, tallies = np.zeros((m, p, p)), np.zeros((m, p, p))
-    ends = np.zeros((m, p, p), dtype=np.int32)
-    diverging = 0
-    for k in range(n_rounds):
-        posterior = model.posterior(graphs.adjacencies, graphs.members, scatters, delta)
-        sigma_h, acceptance, is_diverging, position = hmc.draw_once(
-            posterior, position, rng, settings
+    gathered = Gathered(
+        np.empty((n_rounds, p, p)),
+        np.empty((6, n_rounds)),
+        np.zeros((m, p, p)),
+        np.zeros((m, p, p)),
+        np.zeros((m, p, p), dtype=np.int32),
+        np.empty((n_rounds, m), dtype=bool),
+        np.empty((n_rounds, m)),
+    )
+    changes_between = model.edge_prior.source == "sampled" or model.incomplete
+    at_once = 1 if changes_between else int(np.clip(_AT_ONCE // (m * p), 1, _MOST_AT_ONCE))
+    centre_factor = hmc.contiguous_factor(position.centre)
+    first, diverging = 0, 0
+    while first < n_rounds:
+        last = min(first + at_once, n_rounds)
+        if adapt:
+            last = min([last, *(first + each - rounds for each in _LEARNING if each > rounds)])
+        coordinates, inverse_mass = position.position.copy(), position.inverse_mass.copy()
+        delta, step_size, nu0_step, n_diverging = make_rounds(
+            rng,
+            given,
+            terms,
+            graphs,
+            counts,
+            scatters,
+            Position(centre_factor, coordinates, inverse_mass),
+            (delta, position.step_size, nu0_step),
+            (rounds, learned) if adapt else (-1, 0),
+            first,
+            last,
+            gathered,
         )
-        diverging += is_diverging
-        if model.nu0 is None:
-            before = delta
-            sigma_h, delta, accepted = renew_delta(
-                model, graphs, scatters, sigma_h, delta, nu0_step, rng
-            )
-            position = position._replace(centre=position.centre * (delta / before))
-        alone, together = (
-            likelihoods(model, graphs, each, scatters, sigma_h, delta) for each in sides
+        diverging += n_diverging
+        position = position._replace(
+            position=coordinates, inverse_mass=inverse_mass, step_size=step_size
         )
-        advantages[k] = together - alone
-        if model.has_outsiders:
-            draw_members(rng, graphs, counts, advantages[k], terms, allowed, free)
-        if model.n_moves:
-            move_graphs(
-                rng,
-                graphs,
-                counts,
-                scatters,
-                model.ns,
-                sigma_h,
-                delta,
-                model.alone,
-                terms,
-                model.constraints,
-                model.n_moves,
-                tallies,
-            )
-        n_members = int(graphs.members.sum())
         if model.edge_prior.source == "sampled":
             outside = graphs.adjacencies[~graphs.members]
             prior = renew_edge_prior(
                 model,
                 prior,
                 counts + counts.T,
-                n_members,
+                int(graphs.members.sum()),
                 outside | np.swapaxes(outside, 1, 2),
-                anywhere,
+                given.anywhere,
                 rng,
             )
             terms = model.edge_terms(prior)
-        add_log_odds(graphs, counts, terms, log_odds)
+        sigma_h = delta * gathered.psi[last - 1]
         for (t, factor), rows in zip(model.incomplete, completed, strict=True):
             scatters[t] = draw_missing(
                 rng,
@@ -386,31 +375,19 @@ def run_rounds(
                 factor,
             )
             means[t] += rows.rows.mean(axis=0)
-        total_scatters += scatters
-        memberships[k] = graphs.members
-        ends += graphs.adjacencies
-        psi[k] = sigma_h / delta
-        value = likelihoods(model, graphs, graphs.members, scatters, sigma_h, delta).sum()
-        value += log_probability_of_edges(graphs, counts, terms, anywhere)
-        value += log_prior_of_delta(delta) + betaln(n_members + 1, m - n_members + 1)
-        n_edges = np.count_nonzero(graphs.adjacencies)
-        numbers[:, k] = (
-            *(delta, np.mean(prior.density), prior.similarity, value),
-            *(n_edges, acceptance),
-        )
+        total_scatters += (last - first) * scatters
+        gathered.numbers[1, first:last] = np.mean(prior.density)
+        gathered.numbers[2, first:last] = prior.similarity
         if adapt:
-            rounds += 1
-            window.append(psi[k])
-            gain = (rounds - learned) ** -0.6
-            step_size = position.step_size * np.exp(gain * (acceptance - _TARGET_ACCEPTANCE))
-            position = position._replace(step_size=step_size)
-            if model.nu0 is None:
-                nu0_step = min(nu0_step * np.exp(rounds**-0.6 * (accepted - _NU0_ACCEPTANCE)), 3.0)
+            rounds += last - first
+            window.extend(gathered.psi[first:last])
             if rounds in _LEARNING:
-                position = hmc.learn(position, np.array(window) * delta)
+                position = hmc.learn(position, np.array(window))
+                centre_factor = hmc.contiguous_factor(position.centre)
                 window, learned = [], rounds
         if progress is not None:
-            progress(1)
+            progress(last - first)
+        first = last
     adjacencies, orders, members = graphs
     shape = (len(window), p, p)
     state = JointState(
@@ -427,20 +404,17 @@ def run_rounds(
         learned,
         np.array(window).reshape(shape),
     )
-    tallies /= max(n_rounds * model.n_moves, 1)
-    log_odds /= max(n_rounds, 1)
-    total_scatters /= max(n_rounds, 1)
-    means /= max(n_rounds, 1)
+    n_moves = max(n_rounds * model.n_moves, 1)
     trace = Trace(
-        psi,
-        *numbers,
-        log_odds,
-        tallies,
-        ends,
-        total_scatters,
-        means,
-        memberships,
-        advantages,
+        gathered.psi,
+        *gathered.numbers,
+        gathered.log_odds / max(n_rounds, 1),
+        gathered.tallies / n_moves,
+        gathered.ends,
+        total_scatters / max(n_rounds, 1),
+        means / max(n_rounds, 1),
+        gathered.members,
+        gathered.advantages,
         diverging,
     )
     return trace, state

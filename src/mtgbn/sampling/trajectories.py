@@ -10,14 +10,19 @@ from mtgbn.model.posterior import Posterior
 
 __all__ = [
     "Hamiltonian",
-    "draw_momentum",
+    "begin",
+    "degrees_of_freedom",
+    "find_step_size",
     "leapfrog",
     "run_trajectories",
-    "to_velocity",
 ]
 
 # An energy error beyond this is a divergence: the integrator has left the path for good.
 _DIVERGENCE = 1000.0
+
+
+# Doubling a step size so often is enough for any.
+_MOST_DOUBLINGS = 60
 
 
 class Hamiltonian(NamedTuple):
@@ -31,6 +36,76 @@ class Hamiltonian(NamedTuple):
     centre_factor: np.ndarray
     inverse_mass: np.ndarray
     dense_mass: np.ndarray
+
+
+@kernel(error_model="numpy")
+def begin(rng, hamiltonian, position, work):
+    """Choose masses and a position near the centre, in place; returns a step size.
+
+    Around its mean, a Wishart distribution with n degrees of freedom has variance 1/n in the whitened
+    coordinates below the diagonal and 1/(2 n) on it. The start is a draw of that, so that R-hat can
+    tell chains apart.
+    """
+    degrees = degrees_of_freedom(hamiltonian.posterior, hamiltonian.centre_factor, work)
+    index = 0
+    for i in range(hamiltonian.posterior.n_variables):
+        for j in range(i + 1):
+            variance = (0.5 if i == j else 1.0) / degrees
+            hamiltonian.inverse_mass[index] = variance
+            position[index] = np.sqrt(variance) * rng.standard_normal()
+            index += 1
+    return find_step_size(rng, hamiltonian, position, work)
+
+
+@kernel(error_model="numpy")
+def degrees_of_freedom(posterior, centre_factor, work):
+    """Of the Wishart distribution with the same curvature, 2 n p, along the common scale; at least 1."""
+    p = posterior.n_variables
+    position, gradient = np.empty(p * (p + 1) // 2), np.empty(p * (p + 1) // 2)
+    curvature = 0.0
+    for sign in (-1.0, 1.0):
+        index = 0
+        for i in range(p):
+            for j in range(i + 1):
+                position[index] = sign * 1e-4 if i == j else 0.0
+                index += 1
+        unconstrained_value_and_gradient(posterior, centre_factor, position, gradient, work)
+        index = -1
+        for i in range(p):
+            index += i + 1
+            curvature -= sign * gradient[index] / 2e-4
+    return max(curvature / (2 * p), 1.0)
+
+
+@kernel(error_model="numpy")
+def find_step_size(rng, hamiltonian, position, work):
+    """Double or halve the step size until one step is accepted about as often as not; take half.
+
+    After Hoffman and Gelman (2014), Algorithm 4: a start from which dual averaging converges.
+    """
+    d = position.size
+    start_gradient, start_momentum = np.empty(d), np.empty(d)
+    proposal, gradient, momentum = np.empty(d), np.empty(d), np.empty(d)
+    velocity = np.empty(d)
+    value = unconstrained_value_and_gradient(
+        hamiltonian.posterior, hamiltonian.centre_factor, position, start_gradient, work
+    )
+    energy = draw_momentum(rng, hamiltonian, start_momentum) - value
+    step_size, direction = 0.5, 0
+    for _ in range(_MOST_DOUBLINGS):
+        for k in range(d):
+            proposal[k], gradient[k] = position[k], start_gradient[k]
+            momentum[k] = start_momentum[k]
+        new_value = leapfrog(hamiltonian, proposal, momentum, gradient, step_size, velocity, work)
+        change = energy - to_velocity(hamiltonian, momentum, velocity) + new_value
+        now = 1 if change > np.log(0.5) else -1
+        if direction == 0:
+            direction = now
+        elif now != direction:
+            break
+        step_size *= 2.0**direction
+    # One step may be accepted where many would leave the path: stay well inside.
+    return step_size / (4.0 if direction == 1 else 2.0)
 
 
 @kernel(error_model="numpy")
@@ -58,8 +133,9 @@ def run_trajectories(
         wanted = n_steps if n_steps > 0 else min(trajectory_length / step_size, max_steps)
         wanted *= 1.0 + jitter * (2.0 * rng.random() - 1.0)
         steps = int(max(1.0, np.round(wanted)))
-        proposal[:] = position
-        proposal_gradient[:] = gradient
+        # Loops are compiled faster than assignments of arrays, which check their shapes.
+        for k in range(d):
+            proposal[k], proposal_gradient[k] = position[k], gradient[k]
         new_value = value
         done = 0
         for _ in range(steps):
@@ -74,8 +150,8 @@ def run_trajectories(
         divergent = not change > -_DIVERGENCE
         acceptance = 0.0 if divergent else min(1.0, np.exp(change))
         if rng.random() < acceptance:
-            position[:] = proposal
-            gradient[:] = proposal_gradient
+            for k in range(d):
+                position[k], gradient[k] = proposal[k], proposal_gradient[k]
             value = new_value
             energy = kinetic - new_value
         if adapt:

@@ -63,10 +63,9 @@ def boss(
             order = _displace_third(best_order, rng)
         order = _obey(order, constraints.required)
         visits = rng.permutation(p)
-        while not _improve(scores, forest, order, visits, constraints, work):
-            forest = enlarge(forest, constraints)
         adjacency = np.zeros((p, p), dtype=np.bool_)
-        while (score := _read_graph(scores, forest, order, constraints, adjacency, work)) == FULL:
+        arguments = order, visits, constraints, adjacency, work
+        while (score := _search_from(scores, forest, *arguments)) == FULL:
             forest = enlarge(forest, constraints)
         if best is None or score > best.score + scores.improvement:
             best, best_order = Found(adjacency, float(score)), order
@@ -94,6 +93,14 @@ def _obey(order: np.ndarray, required: np.ndarray) -> np.ndarray:
         obeyed.append(first)
         left.remove(first)
     return np.array(obeyed)
+
+
+@kernel(error_model="numpy")
+def _search_from(scores, forest, order, visits, constraints, adjacency, work):
+    """Improve an order and write its DAG; returns the score, or `FULL` if the forest has no room."""
+    if not _improve(scores, forest, order, visits, constraints, work):
+        return FULL
+    return _read_graph(scores, forest, order, constraints, adjacency, work)
 
 
 @kernel(error_model="numpy")

@@ -18,6 +18,7 @@ from mtgbn.search.local_scores import (
     LocalScores,
     best_first,
     local_score,
+    parents_of,
     score_additions,
     scores_workspace,
 )
@@ -117,7 +118,7 @@ def _climb(scores, adjacency, constraints, tabu, exchange, work):
         families[node] = _renew(scores, adjacency, constraints, node, gains, work)
     best_graph = adjacency.copy()
     best = total = families.sum()
-    until = np.full((p, p), -1, dtype=np.int64)  # the pair is left alone before this move
+    until = np.zeros((p, p), dtype=np.int64)  # the pair is left alone before this move
     tenure = min(tabu, p * (p - 1) // 4)  # with few pairs all would soon be tabu
     since_best = 0
     move = 0
@@ -172,7 +173,7 @@ def _exchange(scores, adjacency, constraints, families, settled, work):
         if settled[node]:
             continue
         settled[node] = True
-        parents = np.flatnonzero(adjacency[:, node])
+        parents = parents_of(adjacency, node)
         fewer = np.empty(max(parents.size - 1, 0), dtype=parents.dtype)
         possible = constraints.allowed[:, node] & ~adjacency[:, node]
         for r in range(parents.size):
@@ -194,7 +195,7 @@ def _exchange(scores, adjacency, constraints, families, settled, work):
 def _renew(scores, adjacency, constraints, node, gains, work):
     """Write the gain of toggling every parent of a node, and return its present score."""
     p = adjacency.shape[0]
-    parents = np.flatnonzero(adjacency[:, node])
+    parents = parents_of(adjacency, node)
     possible = constraints.allowed[:, node] & ~adjacency[:, node]
     if parents.size >= p - 1:
         possible[:] = False

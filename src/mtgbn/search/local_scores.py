@@ -26,6 +26,7 @@ __all__ = [
     "add_scores_by_draw",
     "gather_scores",
     "local_score",
+    "parents_of",
     "score_additions",
     "scores_workspace",
     "thinned",
@@ -337,3 +338,15 @@ def best_first(values, least, order):
             order[k] = place
             count += 1
     return count
+
+
+@kernel
+def parents_of(adjacency, node):
+    """The parents of a node, in their order; compiled faster than numpy's `flatnonzero`."""
+    parents = np.empty(adjacency.shape[0], dtype=np.int64)
+    count = 0
+    for a in range(adjacency.shape[0]):
+        if adjacency[a, node]:
+            parents[count] = a
+            count += 1
+    return parents[:count]

@@ -17,6 +17,7 @@ from mtgbn.search.local_scores import (
     LocalScores,
     add_scores_by_draw,
     local_score,
+    parents_of,
     scores_workspace,
     thinned,
 )
@@ -140,7 +141,7 @@ def _adjacency(scores: LocalScores, adjacency) -> np.ndarray:
 def _graph_score(scores, adjacency, work):
     total = 0.0
     for node in range(adjacency.shape[0]):
-        parents = np.flatnonzero(adjacency[:, node])
+        parents = parents_of(adjacency, node)
         total += local_score(scores, node, parents, parents.size, work)
     return total
 
@@ -148,8 +149,11 @@ def _graph_score(scores, adjacency, work):
 @kernel
 def _add_differences(scores, adjacency, other, totals, work):
     for node in range(adjacency.shape[0]):
-        if (adjacency[:, node] == other[:, node]).all():
+        same = True
+        for a in range(adjacency.shape[0]):
+            same &= adjacency[a, node] == other[a, node]
+        if same:
             continue
         for sign, graph in ((1.0, adjacency), (-1.0, other)):
-            parents = np.flatnonzero(graph[:, node])
+            parents = parents_of(graph, node)
             add_scores_by_draw(scores, node, parents, parents.size, sign, totals, work)
