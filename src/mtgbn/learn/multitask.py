@@ -2,13 +2,13 @@
 
 import warnings
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 from numbers import Real
 from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 import mtgbn
 from mtgbn.errors import ConvergenceWarning, InputError, NotFittedError
@@ -256,7 +256,7 @@ class MTGBN(Estimator):
                 if not state.converged and len(state.history) < self.max_iter:
                     state = state._replace(reason="")  # stopped by a callback or a lower max_iter
         # Matrices are small: threads of BLAS would cost up to 75 times the CPU time.
-        with threadpool_limits(limits=1, user_api="blas"):
+        with _libraries().limit(limits=1, user_api="blas"):
             if state is None:
                 state = start(problem, self.n_jobs, report)
             while not state.reason:
@@ -583,6 +583,12 @@ class MTGBN(Estimator):
             return network_alone(self.graphs_[t], scatter, n)
         delta = self.nu0_ - len(self.variables_) + 1
         return posterior_network(self.graphs_[t], scatter, n, self.draws_.flat, delta)
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    """Those that have threads; looking for them takes longer than some fits."""
+    return ThreadpoolController()
 
 
 def _summary_of(draws: Draws) -> dict[str, float | int]:

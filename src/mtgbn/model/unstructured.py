@@ -1,7 +1,7 @@
 """The hierarchical model with complete graphs, which needs no search (docs/model.md, section 7)."""
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg import LinAlgError, lapack
 from scipy.optimize import minimize_scalar
 from scipy.special import multigammaln
 
@@ -35,7 +35,6 @@ def unstructured_sigma_h(
     p = np.shape(scatters)[-1]
     check_delta(nu0, p)
     scatters, ns = check_scatters(scatters, ns, p, semidefinite=not checked)
-    identity = np.eye(p)
     pooled = scatters.sum(axis=0) / ns.sum()
     sigma_h = max(nu0 - p - 1, 1.0) * pooled
     # Directions in which the pooled data hardly vary say nothing yet: start them at the others' scale.
@@ -49,11 +48,11 @@ def unstructured_sigma_h(
         precision = np.zeros((p, p))
         try:
             for scatter, n in zip(scatters, ns, strict=True):
-                precision += (nu0 + n) * cho_solve(cho_factor(sigma_h + scatter), identity)
-            updated = len(ns) * nu0 * cho_solve(cho_factor(precision), identity)
+                precision += (nu0 + n) * _lower_of_inverse(_factor(sigma_h + scatter))
+            updated = len(ns) * nu0 * _lower_of_inverse(_factor(precision))
         except LinAlgError:  # data without variation in some direction: keep the last good guess
             break
-        updated = (updated + updated.T) / 2
+        updated += np.tril(updated, -1).T
         scale = np.sqrt(np.diag(updated))
         change = np.abs((updated - sigma_h) / np.outer(scale, scale)).max()
         sigma_h = updated
@@ -99,6 +98,20 @@ def estimate_delta(scatters: np.ndarray, ns: np.ndarray) -> float:
 def _log_normaliser(nu: float, matrix: np.ndarray) -> float:
     """Of the Wishart integral over all variables: ell(V; nu - p + 1, matrix) of docs/model.md."""
     p = len(matrix)
-    factor, _ = cho_factor(matrix)
+    factor = _factor(matrix)
     log_determinant = 2 * np.log(np.diag(factor)).sum() - p * np.log(2)
     return multigammaln(nu / 2, p) - nu / 2 * log_determinant
+
+
+def _factor(matrix: np.ndarray) -> np.ndarray:
+    """Lower Cholesky factor, from the lower triangle; scipy's own checks take longer."""
+    factor, info = lapack.dpotrf(matrix, lower=1)
+    if info:
+        raise LinAlgError("not positive definite")
+    return factor
+
+
+def _lower_of_inverse(factor: np.ndarray) -> np.ndarray:
+    """Lower triangle of the inverse of a matrix with this Cholesky factor; zeros above."""
+    inverse, _ = lapack.dpotri(factor, lower=1)
+    return np.tril(inverse)

@@ -26,11 +26,12 @@ def delete_backward(scores: LocalScores, found: Found) -> Found:
     than the graph at hand, which then stays.
     """
     workspace = scores_workspace(scores, len(found.adjacency) - 1)
-    known: dict[tuple[int, tuple[int, ...]], float] = {}
+    known: dict[tuple[int, bytes], float] = {}
 
-    def score(node: int, parents: np.ndarray) -> float:
-        key = node, tuple(parents)
+    def score(node: int, family: np.ndarray) -> float:
+        key = node, family.tobytes()
         if key not in known:
+            parents = np.flatnonzero(family)
             known[key] = local_score(scores, node, parents, len(parents), workspace)
         return known[key]
 
@@ -41,7 +42,7 @@ def delete_backward(scores: LocalScores, found: Found) -> Found:
             _deletions(pattern, score), key=lambda move: move[0], default=(0.0, 0, 0, ())
         )
         if gain <= scores.improvement:
-            total = sum(score(j, np.flatnonzero(adjacency[:, j])) for j in range(len(adjacency)))
+            total = sum(score(j, adjacency[:, j]) for j in range(len(adjacency)))
             return Found(adjacency, total) if total > found.score else found
         pattern[source, target] = pattern[target, source] = False
         for child in children:
@@ -60,12 +61,12 @@ def _deletions(pattern: np.ndarray, score):
         common = np.flatnonzero(undirected[:, target] & joined[:, source]).tolist()
         for size in range(min(len(common), _MOST_NEIGHBOURS) + 1):
             for kept in map(list, combinations(common[:_MOST_NEIGHBOURS], size)):
-                if not all(joined[a, b] for a, b in combinations(kept, 2)):
+                if size > 1 and not all(joined[a, b] for a, b in combinations(kept, 2)):
                     continue
                 family = parents.copy()
                 family[kept] = True
                 family[source] = True
-                with_source = score(target, np.flatnonzero(family))
+                with_source = score(target, family)
                 family[source] = False
-                gain = score(target, np.flatnonzero(family)) - with_source
+                gain = score(target, family) - with_source
                 yield gain, source, target, [c for c in common if c not in kept]
