@@ -605,7 +605,7 @@ def test_a_callback_can_stop_the_fit(number, structure_prior):
         states.append(state)
         return len(states) == number
 
-    estimator = MTGBN(**LIVELY, random_state=3, structure_prior=structure_prior)
+    estimator = MTGBN(**LIVELY, random_state=8, structure_prior=structure_prior)
     with pytest.warns(ConvergenceWarning, match="the callback asked to stop") as caught:
         estimator.fit(lively_tasks(), callback=callback)
     assert estimator.n_iter_ == len(states) == number
