@@ -22,6 +22,10 @@ __all__ = ["Alone", "log_likelihoods", "move_graphs", "walk"]
 _TOGGLE, _EXCHANGE, _REVERSE, _RENEW, _RENEWALS = 0.3, 0.1, 0.2, 0.05, 1.2
 
 
+# Changes of the log density by less are none.
+_ROUNDING = 1e-9
+
+
 class Alone(NamedTuple):
     """The prior of a task on its own: sigma_h is diagonal, (m, p), with these degrees of freedom."""
 
@@ -282,8 +286,12 @@ def walk(rng, adjacency, order, matrices, degrees, log_odds, limits, n_moves, ta
 
 @kernel
 def _accepts(rng, change):
-    """Whether a change of the log density is accepted; no number is drawn where it is certain."""
-    return change >= 0.0 or (change > -40.0 and rng.random() < np.exp(change))
+    """Whether a change of the log density is accepted; no number is drawn where it is certain.
+
+    Equivalent graphs differ by rounding, which must not decide whether a number is drawn: that would
+    make all that follows a matter of the processor.
+    """
+    return change > -_ROUNDING or (change > -40.0 and rng.random() < np.exp(change))
 
 
 @kernel(error_model="numpy")
