@@ -14,13 +14,14 @@ EXTRAS = {
     "networkx",
     "pydot",
     "arviz",
+    "arviz_stats",
     "xarray",
     "matplotlib",
     "dask",
     "sklearn",
     "jinja2",
 }
-HEAVY = EXTRAS | {"numba", "scipy", "rich", "arviz_stats", "joblib"}
+HEAVY = EXTRAS | {"numba", "scipy", "rich", "joblib"}
 
 
 def run_python(code, **environment):

@@ -28,7 +28,7 @@ _OURS = {
     *("cells.sqlite", "cells.sqlite-journal", "rows.csv", "table.csv", "table.md", "times.csv"),
     *("run.json", "figure.svg", "figure.png"),
 }
-_PACKAGES = ("numpy", "scipy", "numba", "joblib", "arviz-stats")
+_PACKAGES = ("numpy", "scipy", "numba", "joblib")
 _MOST_FAILURES_SHOWN = 5
 
 

@@ -20,7 +20,7 @@ __all__ = ["ABOUT_FILE", "TABLES", "write_study", "write_subject_study"]
 ABOUT_FILE = "comparison.json"
 TABLES = ("connections", "degrees", "counts", "edges", "methods", "departures", "alarms")
 CONVENTION = "A[i, j] = 1 means i -> j: source -> target; DCM's A matrix is the transpose"
-_PACKAGES = ("numpy", "scipy", "numba", "joblib", "arviz-stats")
+_PACKAGES = ("numpy", "scipy", "numba", "joblib")
 ALARM_LEVEL = 0.05
 
 INDEPENDENCE = (

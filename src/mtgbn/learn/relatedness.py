@@ -6,6 +6,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from mtgbn.model.edge_prior import edge_counts, estimate_edge_prior, unshared_edge_prior
+from mtgbn.sampling.diagnostics import smooth_weights
 
 __all__ = ["Relatedness", "describe_relatedness"]
 
@@ -131,7 +132,7 @@ def describe_relatedness(
         values = advantages[..., t][members[..., t] == belongs]
         log_weights = -values * belongs
         if np.ptp(log_weights) > 0:
-            log_weights, pareto[t] = _smoothed(log_weights)
+            log_weights, pareto[t] = smooth_weights(log_weights)
         left_out[t] = logsumexp(log_weights + values) - logsumexp(log_weights)
     n_pairs = max(graphs.shape[1] * (graphs.shape[1] - 1) / 2, 1)
     together = graphs[membership > _DOUBTFUL]
@@ -151,18 +152,3 @@ def describe_relatedness(
         pareto,
         task_names,
     )
-
-
-def _smoothed(log_weights: np.ndarray) -> tuple[np.ndarray, float]:
-    """Pareto-smoothed weights and the shape of their tail; as they are, and infinity, without a tail."""
-    from arviz_stats.base import array_stats
-
-    try:
-        with np.errstate(all="ignore"):  # draws that are repeated
-            # It takes log likelihoods, of which weights are the inverse.
-            smoothed, shape = array_stats.psislw(-log_weights)
-    except (IndexError, ValueError):  # too few draws
-        return log_weights, np.inf
-    if not (np.isfinite(shape) and np.isfinite(smoothed).all()):
-        return log_weights, np.inf
-    return smoothed, float(shape)

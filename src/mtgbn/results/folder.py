@@ -47,7 +47,7 @@ _PROBABILITIES_FILE = "probabilities.tsv"
 _NETWORKS_FILE = "networks.npz"
 _FORMAT = "mtgbn result 2"
 _ESTIMATORS = {"MTGBN": MTGBN, "SIG": SIG, "AVG": AVG}
-_PACKAGES = ("numpy", "scipy", "numba", "joblib", "arviz-stats")
+_PACKAGES = ("numpy", "scipy", "numba", "joblib")
 _NETWORK_ARRAYS = ("graphs", "cpdags", "covariances", "coefficients", "residual_variances")
 # Attributes that not every fit has, of shapes that the numbers of tasks and variables give.
 _OPTIONAL_ARRAYS = {

@@ -1,7 +1,7 @@
-"""R-hat and effective sample sizes of many quantities at once (Vehtari et al. 2021).
+"""R-hat and effective sample sizes of many quantities at once, and smoothed importance weights.
 
-arviz-stats goes through quantities one by one; a fit looks at dozens of them and a diagnosis of sigma_h
-at thousands. The numbers are the same (docs/decisions.md).
+The numbers are those of arviz-stats, which goes through quantities one by one and takes longer to load
+than a fit (docs/decisions.md).
 
 Everywhere ``values`` are (quantities, chains, draws), with four draws or more.
 
@@ -9,6 +9,8 @@ References
 ----------
 Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021), Rank-normalization, folding, and localization:
 an improved R-hat for assessing convergence of MCMC.
+Vehtari, Simpson, Gelman, Yao and Gabry (2024), Pareto smoothed importance sampling.
+Zhang and Stephens (2009), A new and efficient estimation method for the generalized Pareto distribution.
 """
 
 import numpy as np
@@ -16,13 +18,19 @@ from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import ndtri
 from scipy.stats import rankdata
 
-__all__ = ["ess_bulk", "ess_mean", "ess_tail", "monte_carlo_error", "rhat"]
+__all__ = ["ess_bulk", "ess_mean", "ess_tail", "monte_carlo_error", "rhat", "smooth_weights"]
 
 # Quantiles to which the effective size in the tails belongs.
 _TAILS = (0.05, 0.95)
 
 # Quantities with a smaller range do not vary.
 _RESOLUTION = 1e-15
+
+# Fewer weights are no tail to which a distribution could be fitted.
+_SHORTEST_TAIL = 5
+
+# The prior of the Pareto shape: its mean, and the draws that it is worth.
+_PRIOR_SHAPE, _PRIOR_WEIGHT = 0.5, 10
 
 
 def rhat(values: np.ndarray) -> np.ndarray:
@@ -56,6 +64,48 @@ def ess_mean(values: np.ndarray) -> np.ndarray:
 def monte_carlo_error(values: np.ndarray) -> np.ndarray:
     """Standard error of the mean."""
     return values.std(axis=(1, 2), ddof=1) / np.sqrt(ess_mean(values))
+
+
+def smooth_weights(log_weights: np.ndarray) -> tuple[np.ndarray, float]:
+    """Importance weights, the largest ones replaced by quantiles of the Pareto distribution they follow.
+
+    Returns logarithms, up to a constant, and the shape of that distribution; the weights as they are and
+    infinity where they have no tail.
+    """
+    n = len(log_weights)
+    n_tail = int(3 * np.sqrt(n)) if n > 225 else n // 5
+    smoothed = log_weights - log_weights.max()
+    order = np.argsort(smoothed)
+    tail = order[n - n_tail :]
+    if n_tail < _SHORTEST_TAIL or np.ptp(smoothed[tail]) == 0:
+        return log_weights, np.inf
+    threshold = np.exp(smoothed[order[n - n_tail - 1]])
+    with np.errstate(all="ignore"):  # draws that are repeated
+        shape, scale = _fit_pareto(np.exp(smoothed[tail]) - threshold)
+        quantiles = (np.arange(n_tail) + 0.5) / n_tail
+        excesses = scale * np.expm1(-shape * np.log1p(-quantiles)) / shape
+        smoothed[tail] = np.minimum(np.log(threshold + excesses), 0.0)
+    if not (np.isfinite(shape) and scale > 0 and np.isfinite(smoothed).all()):
+        return log_weights, np.inf
+    return smoothed, float(shape)
+
+
+def _fit_pareto(excesses: np.ndarray) -> tuple[float, float]:
+    """Shape and scale of the generalised Pareto distribution of sorted values above a threshold.
+
+    The mean of -shape/scale over a grid, weighted by the profile likelihood (Zhang and Stephens).
+    """
+    n = len(excesses)
+    n_grid = 30 + int(np.sqrt(n))
+    grid = 1 - np.sqrt(n_grid / (np.arange(n_grid) + 0.5))
+    grid = grid / (3 * excesses[int(n / 4 + 0.5) - 1]) + 1 / excesses[-1]
+    shapes = np.log1p(-grid[:, None] * excesses).mean(axis=1)
+    profile = n * (np.log(-grid / shapes) - shapes - 1)
+    weights = np.exp(profile - profile.max())
+    ratio = grid @ weights / weights.sum()
+    shape = np.log1p(-ratio * excesses).mean()
+    scale = -shape / ratio
+    return (n * shape + _PRIOR_WEIGHT * _PRIOR_SHAPE) / (n + _PRIOR_WEIGHT), scale
 
 
 def _halves(values: np.ndarray) -> np.ndarray:
