@@ -7,7 +7,6 @@ itself, is timed there on the same tasks.
 
 import argparse
 import os
-import resource
 import time
 import warnings
 from concurrent.futures import ProcessPoolExecutor
@@ -17,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.peers import ONE_THREAD
-from benchmarks.problems import shared_dag_tasks, table
+from benchmarks.problems import largest_memory, shared_dag_tasks, table
 from mtgbn import MTGBN, SIG, Tasks
 
 # Tasks, variables, rows.
@@ -61,7 +60,7 @@ def fit(size: tuple[int, int, int], settings: dict[str, Any], repetitions: int =
             start = time.process_time()
             learner.fit(tasks)
             times[name].append(time.process_time() - start)
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    memory = largest_memory()
     return Fit(
         float(np.median(times["together"])),
         float(np.median(times["alone"])),

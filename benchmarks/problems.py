@@ -1,12 +1,27 @@
 """Test problems and timing shared by the benchmarks."""
 
 import argparse
+import resource
 import time
 from collections.abc import Callable
 
 import numpy as np
 
 from mtgbn.model.posterior import Posterior, build_posterior
+
+
+def largest_memory() -> float:
+    """The most memory that this process has had, in GiB.
+
+    By Linux's own account, where there is one: ``getrusage`` counts what the parent had when it started
+    the process.
+    """
+    try:
+        with open("/proc/self/status") as lines:
+            kilobytes = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+    except (OSError, StopIteration):
+        kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return kilobytes / 2**20
 
 
 def random_dag(rng: np.random.Generator, p: int, n_edges: int) -> np.ndarray:

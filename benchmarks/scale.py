@@ -6,7 +6,6 @@ group. Kernels are compiled beforehand.
 """
 
 import argparse
-import resource
 import time
 import warnings
 from multiprocessing import get_context
@@ -14,7 +13,7 @@ from multiprocessing import get_context
 import numpy as np
 
 from benchmarks.bold import simulate_study
-from benchmarks.problems import table
+from benchmarks.problems import largest_memory, table
 from mtgbn import MTGBN
 from mtgbn.compare import compare_graphs, fit_groups
 from mtgbn.fmri import load_regions
@@ -107,7 +106,7 @@ def _measure(name: str, n_jobs: int) -> dict[str, float]:
     return {
         "wall": time.perf_counter() - wall,
         "cpu": time.process_time() - cpu,
-        "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
+        "memory": largest_memory(),
     }
 
 
