@@ -469,8 +469,9 @@ def test_nesting_without_end_is_refused(path):
 
 
 def test_another_version_is_refused(path):
-    rewrite(path, about=changed_about(path, format="mtgbn checkpoint 0"))
-    refuse(path, "its format is 'mtgbn checkpoint 0'")
+    for name in ("mtgbn checkpoint 0", "mtgbn checkpoint 3"):  # in which chains had another centre
+        rewrite(path, about=changed_about(path, format=name))
+        refuse(path, f"its format is '{name}'")
     rewrite(path, about=np.array("[]"))
     refuse(path)
     rewrite(path, about=np.array("{"))

@@ -25,6 +25,7 @@ def autoregressions(n_chains, n_draws, persistence):
     values[2, 0] += 10  # a chain apart
     values[3] = 3.0  # nothing moves
     values[4, 0] = 3.0  # a chain that never moved
+    values[5] = np.arange(n_chains)[:, None]  # none of them did
     return values
 
 
@@ -38,6 +39,16 @@ def test_the_numbers_are_those_of_arviz(measure, n_chains, n_draws, persistence)
     with np.errstate(all="ignore"):
         expected = theirs(values, **AXES, **options)
     np.testing.assert_allclose(ours(values), expected, rtol=1e-8)
+
+
+@pytest.mark.parametrize("measure", PAIRS)
+def test_what_is_not_a_number_has_no_diagnostics(measure):
+    values = autoregressions(2, 30, 0.5)
+    values[0, 1, 7] = np.nan
+    ours, _, _ = PAIRS[measure]
+    found = ours(values)
+    assert np.isnan(found[0])
+    assert np.isfinite(found[1])
 
 
 @pytest.mark.parametrize("shape", [0.2, 0.5, 0.9, 1.5])

@@ -28,13 +28,14 @@ M, P, N_ROUNDS = 4, 5, 12
 NS = [12, 20, 30, 25]
 
 
-def setting(nu0, has_outsiders):
-    tasks = Tasks(data_scatters(P, NS, seed=2), np.array(NS, dtype=float))
+def setting(nu0, has_outsiders, source="fixed", tasks=None):
+    if tasks is None:
+        tasks = Tasks(data_scatters(P, NS, seed=2), np.array(NS, dtype=float))
     allowed = np.tile(~np.eye(P, dtype=bool), (M, 1, 1))
     model = joint_model(
         tasks,
         nu0,
-        EdgePriorChoice(EdgePrior(0.3, 2.0)),
+        EdgePriorChoice(EdgePrior(0.3, 2.0), source),
         (allowed, np.zeros((P, P), dtype=bool), P - 1),
         40,
         has_outsiders,
@@ -55,20 +56,30 @@ def empty():
     )
 
 
-def likelihoods(model, graphs, members, sigma_h, delta):
+def likelihoods(model, graphs, members, sigma_h, delta, scatters=None):
     values = np.empty(M)
-    scatters = np.array(model.scatters)
+    scatters = np.array(model.scatters if scatters is None else scatters)
     log_likelihoods(
         graphs.adjacencies, members, scatters, model.ns, sigma_h, delta, model.alone, values
     )
     return values
 
 
+def log_density(model, graphs, sigma_h, delta, edge_prior, scatters=None):
+    """Of data, graphs, members and ln delta given Psi and the edge prior."""
+    n = int(graphs.members.sum())
+    counts = graphs.adjacencies[graphs.members].sum(axis=0)
+    value = likelihoods(model, graphs, graphs.members, sigma_h, delta, scatters).sum()
+    terms, anywhere = model.edge_terms(edge_prior), model.given().anywhere
+    value += log_probability_of_edges(graphs, counts, terms, anywhere)
+    return value + log_prior_of_delta(delta) + lgamma(n + 1) + lgamma(M - n + 1) - lgamma(M + 2)
+
+
 def one_by_one(rng, model, state, adapts):
     """What `make_rounds` does, in as many steps as it has."""
     graphs = GraphStates(state.adjacencies.copy(), state.orders.copy(), state.members.copy())
     counts = graphs.adjacencies.sum(axis=0)
-    given, terms, gathered = model.given(), model.edge_terms(state.edge_prior), empty()
+    terms, gathered = model.edge_terms(state.edge_prior), empty()
     scatters = np.array(model.scatters)
     factor = np.linalg.cholesky(state.hmc.centre)
     coordinates, inverse_mass = state.hmc.position.copy(), state.hmc.inverse_mass.copy()
@@ -127,10 +138,7 @@ def one_by_one(rng, model, state, adapts):
         gathered.members[k] = graphs.members
         gathered.ends[...] += graphs.adjacencies
         gathered.psi[k] = sigma_h / delta
-        n = int(graphs.members.sum())
-        value = likelihoods(model, graphs, graphs.members, sigma_h, delta).sum()
-        value += log_probability_of_edges(graphs, counts, terms, given.anywhere)
-        value += log_prior_of_delta(delta) + lgamma(n + 1) + lgamma(M - n + 1) - lgamma(M + 2)
+        value = log_density(model, graphs, sigma_h, delta, state.edge_prior)
         gathered.numbers[[0, 3, 4, 5], k] = delta, value, graphs.adjacencies.sum(), acceptance
         if adapts:
             step_size *= np.exp((k + 1) ** -0.6 * (acceptance - 0.8))
@@ -171,6 +179,28 @@ def test_rounds_are_their_steps(nu0, has_outsiders, adapts):
             # The same numbers, rounded elsewhere: code is optimised together with what surrounds it.
             np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-9)
     assert len(np.unique(gathered.numbers[4])) > 1  # graphs did move
+
+
+@pytest.mark.parametrize("source", ["fixed", "sampled"])
+@pytest.mark.parametrize("is_complete", [True, False])
+def test_what_is_recorded_belongs_together(source, is_complete):
+    """Also where r, s and missing values are renewed between rounds."""
+    rng = np.random.default_rng(4)
+    arrays = [rng.standard_normal((n, P)) for n in NS]
+    if not is_complete:
+        arrays[1][3:9, 2] = arrays[2][:5, 0] = np.nan
+    tasks = Tasks.from_arrays(arrays, missing="error" if is_complete else "em")
+    model, state = setting(None, True, source, tasks)
+    seen = set()
+    for _ in range(5):
+        trace, state = run_rounds(model, state, rng, 1, adapt=False)
+        graphs = GraphStates(state.adjacencies, state.orders, state.members)
+        prior = EdgePrior(trace.density[0], trace.similarity[0])
+        sigma_h = trace.psi[0] * trace.delta[0]
+        expected = log_density(model, graphs, sigma_h, trace.delta[0], prior, trace.scatters)
+        assert trace.log_density[0] == pytest.approx(expected, rel=1e-10)
+        seen.add((prior.density, trace.scatters[1, 2, 2]))
+    assert len(seen) == (1 if is_complete and source == "fixed" else 5)
 
 
 def test_a_chain_begins_once():

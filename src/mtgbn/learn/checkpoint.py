@@ -20,7 +20,8 @@ from mtgbn.tasks import Tasks
 
 __all__ = ["fingerprint", "read_checkpoint", "write_checkpoint"]
 
-_FORMAT = "mtgbn checkpoint 3"
+# Raised whenever a state means something else than before; 4: the centre of a chain is one of Psi.
+_FORMAT = "mtgbn checkpoint 4"
 
 # What a state is made of; nothing else is ever made from a file.
 _KINDS = {

@@ -7,11 +7,15 @@ disk. Where that does not work, for whatever reason, this process compiles every
 import logging
 import multiprocessing
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock
 
+import numba
 import numpy as np
 
 import mtgbn
@@ -24,61 +28,92 @@ __all__ = ["compiling_chains"]
 
 _logger = logging.getLogger("mtgbn")
 
-# It is told which package to take, since there may be others of that name.
+# It looks for packages where this process does, and makes sure that it has found the same one.
 _CODE = """
 import sys
+sys.path[:] = sys.argv[2:]
 import mtgbn
 if mtgbn.__file__ == sys.argv[1]:
     from mtgbn.learn.explore import rehearse
     rehearse()
 """
 
+# Set for the other process, which must not start one in turn, whatever sys.executable is.
+_MARK = "MTGBN_COMPILES_AHEAD"
+
 # Seconds after which something must be wrong with the other process.
 _PATIENCE = 300
+
+# With less free space, in bytes, what it compiles might not find room.
+_ROOM = 50_000_000
+
+# Of several fits at once one lets compile ahead.
+_busy = Lock()
 
 
 @contextmanager
 def compiling_chains() -> Iterator[None]:
     """Let another process compile the kernels of the chains meanwhile; at the end, wait for it."""
-    process = _start_process()
-    if process is None:
+    if not _busy.acquire(blocking=False):
         yield
         return
     try:
-        yield
-        _compile_ends()
-        process.wait(_PATIENCE)
-    except subprocess.TimeoutExpired:
-        _logger.info("another process has not compiled the chains in %s s", _PATIENCE)
+        process = _start_process() if _is_worthwhile() else None
+        try:
+            yield
+            if process is not None:
+                _compile_ends()
+                process.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            _logger.info("another process has not compiled the chains in %s s", _PATIENCE)
+        finally:
+            if process is not None:
+                process.kill()
+                process.wait()
     finally:
-        process.kill()
-        process.wait()
+        _busy.release()
 
 
-def _start_process() -> subprocess.Popen | None:
-    """The other process; None if there is nothing to do for it, or no place."""
-    is_child = multiprocessing.parent_process() is not None  # one of many that may do the same
-    if is_compiled(make_rounds) or is_child or _n_processors() < 2 or not sys.executable:
-        return None
-    _logger.info("compiling kernels, once per installation; this takes about 20 s")
-    path = os.pathsep.join(each for each in sys.path if each)
-    try:
-        return subprocess.Popen(
-            [sys.executable, "-c", _CODE, mtgbn.__file__],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": path},
-        )
-    except OSError as error:
-        _logger.info("no other process to compile in: %s", error)
-        return None
+def _is_worthwhile() -> bool:
+    """Whether there is something to compile, a processor to do it, and a Python to start."""
+    if is_compiled(make_rounds) or _n_processors() < 2:
+        return False
+    is_python = bool(sys.executable) and not getattr(sys, "frozen", False)
+    # A worker of some pool is one of many, which would all do the same.
+    is_worker = multiprocessing.parent_process() is not None or _MARK in os.environ
+    return is_python and not is_worker and _has_room()
 
 
 def _n_processors() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def _has_room() -> bool:
+    """Whether the disk with the cache of kernels has room for more."""
+    folder = Path(make_rounds.stats.cache_path).absolute()
+    there = next(each for each in (folder, *folder.parents) if each.exists())
+    return shutil.disk_usage(there).free > _ROOM
+
+
+def _start_process() -> subprocess.Popen | None:
+    """The other process; None if it cannot be had."""
+    _logger.info("compiling kernels, once per installation; this takes about 20 s")
+    environment = {**os.environ, _MARK: "1"}
+    if numba.config.CACHE_DIR:  # which may have been set since numba was loaded
+        environment["NUMBA_CACHE_DIR"] = numba.config.CACHE_DIR
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-c", _CODE, mtgbn.__file__, *map(str, sys.path)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=environment,
+        )
+    except (OSError, ValueError) as error:
+        _logger.info("no other process to compile in: %s", error)
+        return None
 
 
 def _compile_ends() -> None:

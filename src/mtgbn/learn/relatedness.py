@@ -13,9 +13,6 @@ __all__ = ["Relatedness", "describe_relatedness"]
 # A task whose probability of belonging is not above this is named.
 _DOUBTFUL = 0.5
 
-# Above this the Pareto shape says that a leave-one-out estimate cannot be trusted.
-_WORST_PARETO = 0.7
-
 # A share of the others' say above or below which it is called large or small.
 _LARGE, _SMALL = 0.5, 0.1
 

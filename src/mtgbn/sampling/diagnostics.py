@@ -16,7 +16,6 @@ Zhang and Stephens (2009), A new and efficient estimation method for the general
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import ndtri
-from scipy.stats import rankdata
 
 __all__ = ["ess_bulk", "ess_mean", "ess_tail", "monte_carlo_error", "rhat", "smooth_weights"]
 
@@ -42,7 +41,8 @@ def rhat(values: np.ndarray) -> np.ndarray:
         return np.full(len(values), np.nan)
     halves = _halves(values)
     distances = np.abs(halves - np.median(halves, axis=(1, 2), keepdims=True))
-    return np.maximum(_plain_rhat(_normal_scores(halves)), _plain_rhat(_normal_scores(distances)))
+    bulk, tail = (_plain_rhat(_normal_scores(each)) for each in (halves, distances))
+    return np.where(tail > bulk, tail, bulk)  # not the maximum: chains that stand have no tail
 
 
 def ess_bulk(values: np.ndarray) -> np.ndarray:
@@ -53,7 +53,8 @@ def ess_bulk(values: np.ndarray) -> np.ndarray:
 def ess_tail(values: np.ndarray) -> np.ndarray:
     """Effective number of draws for the 5 % and the 95 % quantile, whichever has fewer."""
     quantiles = np.quantile(values, _TAILS, axis=(1, 2), keepdims=True)
-    return np.minimum(*(_ess(_halves((values <= each).astype(float))) for each in quantiles))
+    ess = np.minimum(*(_ess(_halves((values <= each).astype(float))) for each in quantiles))
+    return np.where(np.isnan(values).any(axis=(1, 2)), np.nan, ess)
 
 
 def ess_mean(values: np.ndarray) -> np.ndarray:
@@ -114,7 +115,9 @@ def _halves(values: np.ndarray) -> np.ndarray:
 
 
 def _normal_scores(values: np.ndarray) -> np.ndarray:
-    """Normal quantiles of the ranks among all draws of a quantity."""
+    """Normal quantiles of the ranks among all draws of a quantity; NaN if one of them is."""
+    from scipy.stats import rankdata  # which takes long to load
+
     flat = values.reshape(len(values), -1)
     return ndtri((rankdata(flat, axis=1) - 3 / 8) / (flat.shape[1] + 1 / 4)).reshape(values.shape)
 
@@ -154,4 +157,5 @@ def _ess(values: np.ndarray) -> np.ndarray:
     sums = np.where(counted, np.minimum.accumulate(pairs, axis=1), 0.0).sum(axis=1)
     n_draws = n_chains * length
     ess = n_draws / np.maximum(2 * sums + even - 1, 1 / np.log10(n_draws))
+    ess = np.where(np.isfinite(autocovariances[:, 0]), ess, np.nan)
     return np.where(np.ptp(values, axis=(1, 2)) < _RESOLUTION, n_draws, ess)

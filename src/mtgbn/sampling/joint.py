@@ -350,6 +350,12 @@ def run_rounds(
         position = position._replace(
             position=coordinates, inverse_mass=inverse_mass, step_size=step_size
         )
+        # What is recorded is all of one state, before the rest is renewed.
+        gathered.numbers[1, first:last] = np.mean(prior.density)
+        gathered.numbers[2, first:last] = prior.similarity
+        total_scatters += (last - first) * scatters
+        for (t, _), rows in zip(model.incomplete, completed, strict=True):
+            means[t] += rows.rows.mean(axis=0)
         if model.edge_prior.source == "sampled":
             outside = graphs.adjacencies[~graphs.members]
             prior = renew_edge_prior(
@@ -374,10 +380,6 @@ def run_rounds(
                 delta if graphs.members[t] else model.alone.delta,
                 factor,
             )
-            means[t] += rows.rows.mean(axis=0)
-        total_scatters += (last - first) * scatters
-        gathered.numbers[1, first:last] = np.mean(prior.density)
-        gathered.numbers[2, first:last] = prior.similarity
         if adapt:
             rounds += last - first
             window.extend(gathered.psi[first:last])
