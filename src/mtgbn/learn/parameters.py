@@ -140,7 +140,8 @@ def _add_parameters(network, totals):
     factor = np.empty((p, p))
     slopes = np.empty(p)
     column = np.empty(p)
-    for matrix in network.matrices:
+    for draw in range(network.matrices.shape[0]):
+        matrix = network.matrices[draw]  # contiguous for the compiler, unlike what iteration gives
         for i in range(p):
             for j in range(p):
                 covariance[i, j] = 0.0
