@@ -116,10 +116,14 @@ def _halves(values: np.ndarray) -> np.ndarray:
 
 def _normal_scores(values: np.ndarray) -> np.ndarray:
     """Normal quantiles of the ranks among all draws of a quantity; NaN if one of them is."""
-    from scipy.stats import rankdata  # which takes long to load
-
     flat = values.reshape(len(values), -1)
-    return ndtri((rankdata(flat, axis=1) - 3 / 8) / (flat.shape[1] + 1 / 4)).reshape(values.shape)
+    ranks = np.empty(flat.shape)
+    for row, ordered, places in zip(flat, np.sort(flat, axis=1), ranks, strict=True):
+        # Ties have the mean of their ranks. scipy.stats has this, too, and takes long to load.
+        below, up_to = (np.searchsorted(ordered, row, side) for side in ("left", "right"))
+        places[:] = (below + up_to + 1) / 2
+    ranks[np.isnan(flat).any(axis=1)] = np.nan
+    return ndtri((ranks - 3 / 8) / (flat.shape[1] + 1 / 4)).reshape(values.shape)
 
 
 def _plain_rhat(values: np.ndarray) -> np.ndarray:
