@@ -14,7 +14,7 @@ from mtgbn.model.unstructured import log_prior_of_delta
 from mtgbn.sampling.conditionals import step_delta
 from mtgbn.sampling.graph_moves import log_likelihoods, move_graphs
 from mtgbn.sampling.joint import begin_chain, joint_model, run_rounds
-from mtgbn.sampling.rounds import Gathered, Position, make_rounds
+from mtgbn.sampling.rounds import Position, make_rounds, nothing_gathered
 from mtgbn.sampling.shared_edges import (
     GraphStates,
     add_log_odds,
@@ -45,15 +45,9 @@ def setting(nu0, has_outsiders, source="fixed", tasks=None):
 
 
 def empty():
-    return Gathered(
-        np.empty((N_ROUNDS, P, P)),
-        np.zeros((6, N_ROUNDS)),
-        np.zeros((M, P, P)),
-        np.zeros((M, P, P)),
-        np.zeros((M, P, P), dtype=np.int32),
-        np.empty((N_ROUNDS, M), dtype=bool),
-        np.empty((N_ROUNDS, M)),
-    )
+    gathered = nothing_gathered(N_ROUNDS, M, P)
+    gathered.numbers[...] = 0.0  # r and s are not the kernel's to write
+    return gathered
 
 
 def likelihoods(model, graphs, members, sigma_h, delta, scatters=None):

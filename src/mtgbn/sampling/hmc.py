@@ -27,7 +27,15 @@ from mtgbn.sampling.trajectories import (
     run_trajectories,
 )
 
-__all__ = ["HMCInfo", "HMCSettings", "HMCState", "initial_state", "learn", "run_chain"]
+__all__ = [
+    "HMCInfo",
+    "HMCSettings",
+    "HMCState",
+    "contiguous_factor",
+    "initial_state",
+    "learn",
+    "run_chain",
+]
 
 # Warm-up: after the second and the third window the coordinates are centred at the window's mean and
 # the masses set to its precisions; the step size is adapted anew in every window.

@@ -26,7 +26,7 @@ from mtgbn.sampling.conditionals import (
 )
 from mtgbn.sampling.graph_moves import Alone
 from mtgbn.sampling.imputation import Completed, draw_missing, first_completion
-from mtgbn.sampling.rounds import Gathered, Given, Position, make_rounds
+from mtgbn.sampling.rounds import Given, Position, make_rounds, nothing_gathered
 from mtgbn.sampling.shared_edges import EdgeTerms, GraphStates
 from mtgbn.tasks import Tasks
 
@@ -314,15 +314,7 @@ def run_rounds(
     given = model.given()
     terms = model.edge_terms(prior)
     counts = graphs.adjacencies[graphs.members].sum(axis=0)
-    gathered = Gathered(
-        np.empty((n_rounds, p, p)),
-        np.empty((6, n_rounds)),
-        np.zeros((m, p, p)),
-        np.zeros((m, p, p)),
-        np.zeros((m, p, p), dtype=np.int32),
-        np.empty((n_rounds, m), dtype=bool),
-        np.empty((n_rounds, m)),
-    )
+    gathered = nothing_gathered(n_rounds, m, p)
     changes_between = model.edge_prior.source == "sampled" or model.incomplete
     at_once = 1 if changes_between else int(np.clip(_AT_ONCE // (m * p), 1, _MOST_AT_ONCE))
     centre_factor = hmc.contiguous_factor(position.centre)

@@ -19,7 +19,7 @@ from mtgbn.sampling.graph_moves import Alone, log_likelihoods, move_graphs
 from mtgbn.sampling.shared_edges import add_log_odds, draw_members, log_probability_of_edges
 from mtgbn.sampling.trajectories import Hamiltonian, begin, run_trajectories
 
-__all__ = ["Gathered", "Given", "Position", "make_rounds"]
+__all__ = ["Gathered", "Given", "Position", "make_rounds", "nothing_gathered"]
 
 _TARGET_ACCEPTANCE, _NU0_ACCEPTANCE = 0.8, 0.4
 
@@ -74,6 +74,19 @@ class Gathered(NamedTuple):
     advantages: np.ndarray
 
 
+def nothing_gathered(n_rounds: int, m: int, p: int) -> Gathered:
+    """Room for so many rounds of m tasks with p variables."""
+    return Gathered(
+        np.empty((n_rounds, p, p)),
+        np.empty((6, n_rounds)),
+        np.zeros((m, p, p)),
+        np.zeros((m, p, p)),
+        np.zeros((m, p, p), dtype=np.int32),
+        np.empty((n_rounds, m), dtype=bool),
+        np.empty((n_rounds, m)),
+    )
+
+
 @kernel(error_model="numpy")
 def make_rounds(
     rng,
@@ -118,7 +131,7 @@ def make_rounds(
     delta, step_size, nu0_step = steps
     adapted_rounds, learned = adapted
     nobody, everybody = np.zeros(m, dtype=np.bool_), np.ones(m, dtype=np.bool_)
-    alone, together = np.empty(m), np.empty(m)
+    alone, together, values = np.empty(m), np.empty(m), np.empty(m)
     squares = np.zeros((5, p, p))
     no_mass = np.empty((0, 0))
     draws, statistics = np.empty((1, p, p)), np.empty((4, 1))
@@ -171,12 +184,8 @@ def make_rounds(
             for i in range(p):
                 for j in range(p):
                     sigma_h[i, j] *= delta / before
-        log_likelihoods(
-            graphs.adjacencies, nobody, scatters, given.ns, sigma_h, delta, given.alone, alone
-        )
-        log_likelihoods(
-            graphs.adjacencies, everybody, scatters, given.ns, sigma_h, delta, given.alone, together
-        )
+        _likelihoods(given, graphs, nobody, scatters, sigma_h, delta, alone)
+        _likelihoods(given, graphs, everybody, scatters, sigma_h, delta, together)
         for t in range(m):
             gathered.advantages[k, t] = together[t] - alone[t]
         if given.has_outsiders:
@@ -205,21 +214,12 @@ def make_rounds(
                 gathered.tallies,
             )
         add_log_odds(graphs, counts, edge_terms, gathered.log_odds)
-        log_likelihoods(
-            graphs.adjacencies,
-            graphs.members,
-            scatters,
-            given.ns,
-            sigma_h,
-            delta,
-            given.alone,
-            alone,
-        )
+        _likelihoods(given, graphs, graphs.members, scatters, sigma_h, delta, values)
         value = log_prior_of_delta(delta)
         value += log_probability_of_edges(graphs, counts, edge_terms, given.anywhere)
         n_members = n_edges = 0
         for t in range(m):
-            value += alone[t]
+            value += values[t]
             gathered.members[k, t] = graphs.members[t]
             n_members += graphs.members[t]
             for i in range(p):
@@ -245,3 +245,11 @@ def make_rounds(
                 nu0_step *= np.exp(adapted_rounds**-0.6 * error)
                 nu0_step = min(nu0_step, _LARGEST_NU0_STEP)
     return delta, step_size, nu0_step, diverging
+
+
+@kernel(error_model="numpy")
+def _likelihoods(given, graphs, members, scatters, sigma_h, delta, values):
+    """Write the log likelihood of every task, as if these were the members."""
+    log_likelihoods(
+        graphs.adjacencies, members, scatters, given.ns, sigma_h, delta, given.alone, values
+    )
