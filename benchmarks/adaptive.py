@@ -86,7 +86,7 @@ def methods(n_rounds: int) -> dict:
         "map": MTGBN(),
     }
     if n_rounds:
-        found["posterior"] = MTGBN(estimator="posterior", n_rounds=n_rounds)
+        found["posterior"] = MTGBN(inference="posterior", n_rounds=n_rounds)
     return found
 
 

@@ -35,7 +35,7 @@ def measure(design: str, seed: int, with_posterior: bool) -> list[float]:
     estimated, _ = seconds(MTGBN(**common), tasks)
     if not with_posterior:
         return [fixed, estimated, np.nan, np.nan]
-    posterior, learner = seconds(MTGBN(estimator="posterior", **common), tasks)
+    posterior, learner = seconds(MTGBN(inference="posterior", **common), tasks)
     pairs = np.triu_indices(p, 1)
     rhat = learner.edge_diagnostics_.rhat[:, pairs[0], pairs[1]]
     return [fixed, estimated, posterior, float(np.mean(rhat < 1.05))]

@@ -117,14 +117,14 @@ NILEARN = "nilearn GroupSparseCovarianceCV"
 
 def methods() -> dict[str, Method]:
     """All methods; MTGBN's two estimators by name, if this version has them."""
-    named = "estimator" in inspect.signature(MTGBN).parameters
-    mtgbn = partial(learn_mtgbn, estimator="map") if named else learn_mtgbn
+    named = "inference" in inspect.signature(MTGBN).parameters
+    mtgbn = partial(learn_mtgbn, inference="map") if named else learn_mtgbn
     ours = {
         "MTGBN": Method(mtgbn, standardise=False),
         "MTGBN, standardised rows": Method(mtgbn),
     }
     if named:
-        posterior = partial(learn_mtgbn, estimator="posterior")
+        posterior = partial(learn_mtgbn, inference="posterior")
         ours["MTGBN, posterior"] = Method(posterior, standardise=False)
         ours["MTGBN, posterior, standardised rows"] = Method(posterior, slow=True)
     return ours | {

@@ -126,7 +126,7 @@ def run(p, m):
         warnings.simplefilter("ignore")
         for settings in (
             {},
-            {"estimator": "posterior"},
+            {"inference": "posterior"},
             {"nu0": p + 5, "edge_prior": (0.2, 3)},
             {"edge_prior": np.full((p, p), 0.2)},
             {"edge_prior": "sampled"},

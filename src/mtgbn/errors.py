@@ -1,5 +1,11 @@
 """Every exception and warning that mtgbn raises by name."""
 
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sklearn.exceptions import ConvergenceWarning, NotFittedError
+
 __all__ = [
     "CollinearityWarning",
     "ConvergenceWarning",
@@ -27,13 +33,16 @@ class ImproperPosteriorError(ValueError):
     """The posterior of sigma_h has no finite integral, so there is nothing to sample."""
 
 
-class NotFittedError(ValueError, AttributeError):
-    """An estimator was asked for what only `fit` can give."""
-
-
 class CollinearityWarning(UserWarning):
     """Columns of a task are linear combinations of others."""
 
 
-class ConvergenceWarning(UserWarning):
-    """EM ended before it had settled, or its draws cannot be trusted; the message has the numbers."""
+# scikit-learn's own, so that its tools recognise them. Reached by name and not imported here, since
+# loading scikit-learn takes longer than the commands and readers that need nothing of it.
+_OF_SCIKIT_LEARN = ("ConvergenceWarning", "NotFittedError")
+
+
+def __getattr__(name: str):
+    if name in _OF_SCIKIT_LEARN:
+        return getattr(importlib.import_module("sklearn.exceptions"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

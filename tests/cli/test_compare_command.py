@@ -358,7 +358,7 @@ def test_dcm_needs_a_tr(own_study, tmp_path):
             ("--group", "TABLE", "--subject", "1", "--permutations", "5"),
             "no meaning with --subject",
         ),
-        (("--group", "TABLE", "--rounds", "50"), "no meaning with --estimator map"),
+        (("--group", "TABLE", "--rounds", "50"), "no meaning with --inference map"),
         (("--group", "TABLE", "--jobs", "0"), "--jobs must be"),
         (("--group", "TABLE", "--missing", "em"), "needs --effective-samples none or a number"),
     ],

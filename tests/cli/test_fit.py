@@ -123,7 +123,7 @@ def test_options_reach_the_estimator(data, tmp_path):
     assert {name: params[name] for name in expected} == expected
     assert params["knowledge"].max_parents == 1
     assert loaded.graphs_.sum(axis=1).max() <= 1
-    assert loaded._tasks.ns.tolist() == [25.0] * 4
+    assert loaded.tasks_.ns.tolist() == [25.0] * 4
     assert (tmp_path / "out" / "draws.nc").exists()
     assert len(list((tmp_path / "out" / "dot").iterdir())) == 4
 
@@ -132,7 +132,7 @@ def test_options_reach_the_estimator(data, tmp_path):
 def test_baselines(data, tmp_path, method):
     assert run("fit", data / "tasks", tmp_path / "out", "--method", method).exit_code == 0
     assert type(load_result(tmp_path / "out")).__name__ == method.upper()
-    for flag, value in (("--nu0", 40), ("--nu0", "auto"), ("--estimator", "map"), ("--rounds", 40)):
+    for flag, value in (("--nu0", 40), ("--nu0", "auto"), ("--inference", "map"), ("--rounds", 40)):
         refused = run("fit", data / "tasks", tmp_path / "x", "--method", method, flag, value)
         assert refused.exit_code == 2
         assert f"{flag} has no meaning with --method {method}" in refused.output
@@ -152,14 +152,14 @@ def test_show_prints_the_summary(data, tmp_path):
 
 
 def test_posterior_gives_the_probabilities_of_the_estimator(tiny, tmp_path):
-    options = ("--estimator", "posterior", "--rounds", 40, "--nu0", "auto", "--seed", 6)
+    options = ("--inference", "posterior", "--rounds", 40, "--nu0", "auto", "--seed", 6)
     done = run("fit", tiny / "whole", tmp_path / "out", *options, "--edge-prior", "sampled")
     assert done.exit_code == 0, done.output
     assert "R-hat is below 1.05" in done.output
     settings = {"nu0": "auto", "edge_prior": "sampled", "n_rounds": 40, "random_state": 6}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        fitted = MTGBN(estimator="posterior", **settings).fit(Tasks.from_folder(tiny / "whole"))
+        fitted = MTGBN(inference="posterior", **settings).fit(Tasks.from_folder(tiny / "whole"))
     loaded = load_result(tmp_path / "out")
     params = loaded.get_params()
     assert {name: params[name] for name in settings} == settings
@@ -173,7 +173,7 @@ def test_posterior_gives_the_probabilities_of_the_estimator(tiny, tmp_path):
 
 
 def test_an_interrupted_posterior_goes_on_to_the_same_bytes(tiny, tmp_path, monkeypatch):
-    options = ("--estimator", "posterior", "--rounds", 40)
+    options = ("--inference", "posterior", "--rounds", 40)
     calls = []
 
     def interrupt(self, state):
@@ -184,7 +184,7 @@ def test_an_interrupted_posterior_goes_on_to_the_same_bytes(tiny, tmp_path, monk
     with monkeypatch.context() as patched:
         patched.setattr("mtgbn.cli.fit._Watch.iterated", interrupt)
         assert run("fit", tiny / "whole", tmp_path / "out", *options).exit_code == 130
-    for other in (("--estimator", "map"), ("--estimator", "posterior", "--rounds", 60)):
+    for other in (("--inference", "map"), ("--inference", "posterior", "--rounds", 60)):
         refused = run("fit", tiny / "whole", tmp_path / "out", "--resume", *other)
         assert refused.exit_code == 1
         assert "is the checkpoint of a fit with" in str(refused.exception)
@@ -194,7 +194,7 @@ def test_an_interrupted_posterior_goes_on_to_the_same_bytes(tiny, tmp_path, monk
     again = run("fit", tiny / "whole", tmp_path / "out", *options, "--resume")
     assert again.exit_code == 0
     assert "nothing to resume" in again.output
-    for other in ((), ("--estimator", "posterior", "--rounds", 60), (*options, "--nu0", 50)):
+    for other in ((), ("--inference", "posterior", "--rounds", 60), (*options, "--nu0", 50)):
         refused = run("fit", tiny / "whole", tmp_path / "out", "--resume", *other)
         assert refused.exit_code == 1
         assert "other data or settings" in str(refused.exception)
@@ -214,7 +214,7 @@ def test_missing_values(tiny, tmp_path):
     loaded = load_result(tmp_path / "out")
     assert loaded.missing == "em"
     expected = Tasks.from_folder(tiny / "holey", missing="em")
-    np.testing.assert_array_equal(loaded._tasks.incomplete[1], expected.incomplete[1])
+    np.testing.assert_array_equal(loaded.tasks_.incomplete[1], expected.incomplete[1])
     before = contents(tmp_path / "out")
     again = run("fit", tiny / "holey", tmp_path / "out", "--missing", "em", "--resume")
     assert again.exit_code == 0
@@ -314,15 +314,15 @@ def test_a_bad_file_of_edge_priors_is_named(tiny, tmp_path, content, complaint):
         (["--nu0", "automatic"], 2, "neither a number nor 'auto'"),
         (["--nu0", "1"], 1, "above p - 1"),
         (["--nu0", "nan"], 1, "above p - 1"),
-        (["--estimator", "median"], 2, "'map', 'posterior'"),
-        (["--estimator", "posterior", "--rounds", "5"], 1, "n_rounds"),
+        (["--inference", "median"], 2, "'map', 'posterior'"),
+        (["--inference", "posterior", "--rounds", "5"], 1, "n_rounds"),
         (
-            ["--estimator", "posterior", "--tol", "1"],
+            ["--inference", "posterior", "--tol", "1"],
             2,
-            "--tol has no meaning with --estimator post",
+            "--tol has no meaning with --inference post",
         ),
-        (["--rounds", "40"], 2, "--rounds has no meaning with --estimator map"),
-        (["--estimator", "posterior", "--structure-prior", "restricted"], 1, "'uniform'"),
+        (["--rounds", "40"], 2, "--rounds has no meaning with --inference map"),
+        (["--inference", "posterior", "--structure-prior", "restricted"], 1, "'uniform'"),
         (["--edge-prior", "sampled", "--structure-prior", "restricted"], 1, "'uniform'"),
         (["--nu0", "auto", "--structure-prior", "restricted"], 1, "'uniform'"),
         (["--missing", "drop"], 2, "'error', 'em'"),
@@ -437,7 +437,7 @@ def test_an_interrupted_overwrite_can_be_resumed(tiny, tmp_path, monkeypatch):
     out = tmp_path / "out"
     assert run("fit", tiny / "whole", out).exit_code == 0
     before = contents(out)
-    other = ["--seed", 2, "--estimator", "posterior", "--rounds", 20]
+    other = ["--seed", 2, "--inference", "posterior", "--rounds", 20]
 
     def interrupt(self, state):
         raise KeyboardInterrupt

@@ -215,7 +215,7 @@ def test_groups_that_do_not_differ(study):
 
 
 def test_posterior_edges_have_probabilities(tasks, tmp_path):
-    learner = MTGBN(estimator="posterior", n_rounds=20, n_restarts=0)
+    learner = MTGBN(inference="posterior", n_rounds=20, n_restarts=0)
     study = compare_groups(tasks, IS_A, learner, random_state=0, templates={"t": VARIABLES[2:]})
     write_study(study, tmp_path)
     edges = pd.read_csv(tmp_path / "edges.tsv", sep="\t")

@@ -194,7 +194,7 @@ def test_seeds_of_every_kind_are_kept(seeds, tmp_path):
         ({"n_draws": 30}, "of a fit with n_draws=12, not 30"),
         ({"tol": 0.2}, "of a fit with tol=0.0, not 0.2"),
         ({"structure_prior": "scale_free"}, "structure_prior='uniform', not 'scale_free'"),
-        ({"estimator": "posterior"}, "estimator='map', not 'posterior'"),
+        ({"inference": "posterior"}, "inference='map', not 'posterior'"),
         ({"missing": "em"}, "missing='error', not 'em'"),
         ({"search": "mmhc"}, "search='boss', not 'mmhc'"),
         ({"tabu": 3}, "tabu=None, not 3"),
@@ -316,7 +316,7 @@ def assert_alike(one, other):
 
 @pytest.mark.parametrize("kind", ["start", "map", "posterior", "em", "missing"])
 def test_a_state_that_was_written_is_read_as_it_was(kind, tmp_path):
-    settings = {"posterior": {"estimator": "posterior", "n_rounds": 20}, "em": EM}.get(kind, {})
+    settings = {"posterior": {"inference": "posterior", "n_rounds": 20}, "em": EM}.get(kind, {})
     tasks = TASKS
     if kind == "missing":
         arrays = [np.random.default_rng(t).standard_normal((20, 3)) for t in range(3)]

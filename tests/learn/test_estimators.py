@@ -175,7 +175,7 @@ def test_learned_attributes_of_em():
 @pytest.mark.parametrize("kind", ["map", "posterior"])
 def test_learned_attributes_of_the_chains(kind):
     tasks = related_tasks(1, m=4)
-    estimator = make(MTGBN, estimator=kind, n_draws=60, n_rounds=40).fit(tasks)
+    estimator = make(MTGBN, inference=kind, n_draws=60, n_rounds=40).fit(tasks)
     assert estimator.converged_
     assert estimator.stop_reason_
     # Every round is kept as long as there are few: nu0 is the geometric mean over them.
@@ -308,7 +308,7 @@ def test_settings_that_make_no_sense(cls, settings, message):
         ({"tol": None}, "tol must be a number of at least 0; got None"),
         ({"tol": "small"}, "tol must be a number of at least 0; got 'small'"),
         ({"structure_prior": "flat"}, "structure prior must be one of .*got 'flat'"),
-        ({"estimator": "mean"}, "estimator must be 'map' or 'posterior'; got 'mean'"),
+        ({"inference": "mean"}, "inference must be 'map' or 'posterior'; got 'mean'"),
         ({"n_rounds": 19}, "n_rounds must be a whole number of at least 20; got 19"),
         ({"n_rounds": 100.0}, "n_rounds must be a whole number"),
         ({"missing": "drop"}, "missing must be 'error' or 'em'; got 'drop'"),
@@ -655,7 +655,7 @@ def test_progress_is_reported():
 @few_rounds  # the other one of two warnings, which `warns` hands on
 def test_probabilities_from_too_few_rounds_warn_with_numbers(monkeypatch):
     monkeypatch.setattr("mtgbn.learn.explore._POSTERIOR_MOVES", (1, 15))
-    estimator = make(MTGBN, estimator="posterior", n_rounds=20)
+    estimator = make(MTGBN, inference="posterior", n_rounds=20)
     with pytest.warns(ConvergenceWarning, match="of the adjacencies have an R-hat") as caught:
         estimator.fit(lively_tasks())
     messages = tuple(str(each.message) for each in caught)
@@ -731,7 +731,7 @@ def test_similar_graphs_are_drawn_together_and_unrelated_ones_are_not(kind):
         tasks = related_tasks(seed, m=5, p=4, rows=25)
         estimator = make(
             MTGBN,
-            estimator=kind,
+            inference=kind,
             nu0=14.0,
             edge_prior=(0.3, similarity),
             n_draws=30,

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::mtgbn.errors.ConvergenceWarning
 
 def learner(kind, **changes):
     settings = {"n_draws": 8, "n_rounds": 40, "max_iter": 3, "tol": 0.0, "random_state": 3}
-    return MTGBN(estimator=kind, **{**settings, **changes})
+    return MTGBN(inference=kind, **{**settings, **changes})
 
 
 def with_gaps(seed=30, m=4, p=4, rows=20, share=0.1, lacks=False):
@@ -115,7 +115,7 @@ def test_a_fit_that_a_callback_stopped_goes_on(kind, tmp_path):
 def test_another_fit_leaves_nothing_of_the_first():
     fitted = learner("posterior").fit(TASKS)
     other = related_tasks(1, m=3, p=3)
-    fitted.set_params(estimator="map").fit(other)
+    fitted.set_params(inference="map").fit(other)
     assert_same(fitted, learner("map").fit(other))
     assert vars(fitted).keys() == vars(learner("map").fit(other)).keys()
 
@@ -293,7 +293,7 @@ def test_without_gaps_nothing_is_different():
 @pytest.mark.parametrize(
     ("settings", "what"),
     [
-        ({"estimator": "posterior"}, "estimator='posterior'"),
+        ({"inference": "posterior"}, "inference='posterior'"),
         ({"nu0": "auto"}, "nu0='auto'"),
         ({"edge_prior": "shared"}, "edge_prior='shared'"),
         ({"edge_prior": "sampled"}, "edge_prior='sampled'"),
@@ -403,7 +403,7 @@ def test_a_known_order_does_not_make_edges_more_probable():
     tasks = Tasks.from_arrays(rows, effective_samples=1e-6)
     chain = [(f"x{k}", f"x{k + 1}") for k in range(p - 1)]
     learner = MTGBN(
-        estimator="posterior",
+        inference="posterior",
         edge_prior=0.1,
         n_rounds=200,
         knowledge={"required": chain},
@@ -422,7 +422,7 @@ def test_a_task_takes_no_edge_from_others_that_it_may_not_have(kind):
     for seed in (136, 3):
         network = random_network(5, 6, random_state=seed)
         simulation = simulate_perturbed(network, 6, 20, level=0.4, n_unrelated=2, random_state=seed)
-        learner = MTGBN(estimator=kind, search="mmhc", n_rounds=20, random_state=1)
+        learner = MTGBN(inference=kind, search="mmhc", n_rounds=20, random_state=1)
         learner.fit(simulation.tasks)
         allowed = find_candidates(simulation.tasks.scatters, simulation.tasks.ns, "mmpc")
         assert not (learner.graphs_ & ~allowed).any()

@@ -355,7 +355,7 @@ def test_standardised_data_predict_in_the_users_units(cls):
     if cls is MTGBN:
         # The same fit, told that its data came so: fits of rounded data have other draws and graphs.
         before = copy.copy(within)
-        before._tasks = Tasks.from_arrays(standardised, within.variables_, within.task_names_)
+        before.tasks_ = Tasks.from_arrays(standardised, within.variables_, within.task_names_)
     else:
         before = fitted(cls, standardised)
     for task, (rows, deviation) in enumerate(zip(arrays, deviations, strict=True)):

@@ -209,7 +209,7 @@ def test_an_unrelated_task_is_found_out(kind):
     simulation = simulate_perturbed(
         network, n_tasks=8, n_rows=200, level=0.05, n_unrelated=1, random_state=1
     )
-    learner = MTGBN(estimator=kind, n_draws=40, n_rounds=60, random_state=0).fit(simulation.tasks)
+    learner = MTGBN(inference=kind, n_draws=40, n_rounds=60, random_state=0).fit(simulation.tasks)
     found = learner.relatedness_
     assert learner.membership_[0] < 0.1
     assert (learner.membership_[1:] > 0.9).all()

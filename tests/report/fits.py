@@ -24,7 +24,7 @@ def made_up(m, p, *, n_edges=None, variables=None, names=None, posterior=False, 
         graph[rows[:, 0], rows[:, 1]] = True
     scatters = np.broadcast_to(30.0 * np.eye(p), (m, p, p)).copy()
     ns = np.full(m, 30.0)
-    learner = MTGBN(estimator="posterior" if posterior else "map", random_state=5)
+    learner = MTGBN(inference="posterior" if posterior else "map", random_state=5)
     tasks = Tasks._trusted(
         scatters,
         *(ns, tuple(variables), tuple(names), np.full(m, 31)),

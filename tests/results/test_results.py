@@ -53,7 +53,7 @@ def fitted(tasks):
     matrix[0, 1] = matrix[1, 0] = 0.9
     kinds = {
         "MTGBN": MTGBN(**options, **QUICK),
-        "MTGBN, posterior": MTGBN(estimator="posterior", edge_prior="sampled", **QUICK),
+        "MTGBN, posterior": MTGBN(inference="posterior", edge_prior="sampled", **QUICK),
         "MTGBN, restricted": MTGBN(structure_prior="restricted", nu0=30, **QUICK),
         "MTGBN, matrix": MTGBN(edge_prior=(matrix, 2.0), nu0="auto", **QUICK),
         "SIG": SIG(**options, random_state=3),
@@ -136,7 +136,7 @@ def test_what_is_loaded_is_what_was_saved(fitted, simulation, tmp_path, kind, dr
 
 def test_missing_values_come_back_with_their_rows(fitted, tmp_path):
     save_result(fitted["MTGBN, missing"], tmp_path)
-    loaded, expected = load_result(tmp_path)._tasks, incomplete()
+    loaded, expected = load_result(tmp_path).tasks_, incomplete()
     assert sorted(loaded.incomplete) == [0, 1]
     for t, rows in expected.incomplete.items():
         np.testing.assert_array_equal(loaded.incomplete[t], rows)

@@ -55,7 +55,7 @@ def demo(out: str, subjects: int, seed: int, open_it: bool, quiet: bool) -> None
 
 # Options that the other methods have no use for.
 _OF_MTGBN = (
-    *("estimator", "rounds", "nu0", "shared_directions", "structure_prior"),
+    *("inference", "rounds", "nu0", "shared_directions", "structure_prior"),
     *("draws", "tol", "max_iter"),
 )
 
@@ -170,7 +170,7 @@ def fit(context: click.Context, data: str, out: str, method: str, **options) -> 
 
     The table edges.tsv in OUT says of every edge whether its direction is compelled by the data, known
     (prior knowledge excludes the other one), or chosen: reversible, and pointing as agrees best with the
-    other tasks. With --estimator posterior it has the edges' probabilities too, and probabilities.tsv
+    other tasks. With --inference posterior it has the edges' probabilities too, and probabilities.tsv
     has those of all pairs. report.html shows all of it, in a browser.
 
     Exit codes: 0 done, 1 bad data or settings, 2 bad usage, 3 result written but EM did not converge,
@@ -192,7 +192,7 @@ def fit(context: click.Context, data: str, out: str, method: str, **options) -> 
         "random_state": options.pop("seed"),
     }
     of_mtgbn = {
-        "estimator": options.pop("estimator"),
+        "inference": options.pop("inference"),
         "nu0": options.pop("nu0"),
         "shared_directions": options.pop("shared_directions"),
         "structure_prior": options.pop("structure_prior"),
@@ -205,8 +205,8 @@ def fit(context: click.Context, data: str, out: str, method: str, **options) -> 
     if method == "mtgbn":
         settings |= of_mtgbn
         of_em = ("draws", "tol", "max_iter")
-        pointless = ("rounds",) if of_mtgbn["estimator"] == "map" else of_em
-        refuse(context, pointless, f"--estimator {of_mtgbn['estimator']}")
+        pointless = ("rounds",) if of_mtgbn["inference"] == "map" else of_em
+        refuse(context, pointless, f"--inference {of_mtgbn['estimator']}")
     else:
         refuse(context, _OF_MTGBN, f"--method {method}")
         if reading["missing"] == "em":

@@ -205,7 +205,7 @@ def _finished(folder: Path, estimator, tasks: Tasks) -> int | None:
     converged = getattr(found, "converged_", True)
     then, now = found.get_params(), estimator.get_params()
     may_differ = {"n_jobs"} if converged else {"n_jobs", "max_iter"}
-    same = type(found) is type(estimator) and _same_data(found._tasks, tasks)
+    same = type(found) is type(estimator) and _same_data(found.tasks_, tasks)
     for name in sorted(set(now) - may_differ) if same else ():
         same = same and plain(then[name]) == plain(now[name])
     if not same and (folder / _CHECKPOINT).exists():

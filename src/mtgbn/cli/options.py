@@ -132,7 +132,7 @@ report_option = click.option(
 
 learning_options = _together(
     click.option(
-        "--estimator",
+        "--inference",
         type=click.Choice(["map", "posterior"]),
         default="map",
         show_default=True,
@@ -143,7 +143,7 @@ learning_options = _together(
         default=1600,
         show_default=True,
         type=click.IntRange(1),
-        help="Of sampling per chain, with --estimator posterior.",
+        help="Of sampling per chain, with --inference posterior.",
     ),
     click.option(
         "--nu0",
@@ -315,9 +315,9 @@ def check_extraction(context: click.Context, options: dict) -> None:
 
 def learning_of(context: click.Context, options: dict) -> dict:
     """Settings of MTGBN that the command line asks for; they are taken out of the options."""
-    estimator = options.pop("estimator")
-    pointless = ("rounds",) if estimator == "map" else ("draws", "max_iter")
-    refuse(context, pointless, f"--estimator {estimator}")
+    inference = options.pop("inference")
+    pointless = ("rounds",) if inference == "map" else ("draws", "max_iter")
+    refuse(context, pointless, f"--inference {inference}")
     names = {"rounds": "n_rounds", "restarts": "n_restarts", "draws": "n_draws"}
     rest = ("rounds", "nu0", "restarts", "draws", "max_iter")
-    return {"estimator": estimator} | {names.get(name, name): options.pop(name) for name in rest}
+    return {"inference": inference} | {names.get(name, name): options.pop(name) for name in rest}

@@ -208,7 +208,7 @@ _OF_PARTICIPANTS = (
 )
 _OF_GROUP_LEVEL = (
     *("participants", "column", "groups", "templates", "fitting", "permutations", "methods"),
-    *("density", "standardise", "effective_samples", "missing", "estimator", "rounds", "nu0"),
+    *("density", "standardise", "effective_samples", "missing", "inference", "rounds", "nu0"),
     *("restarts", "draws", "max_iter", "seed", "overwrite", "report"),
 )
 

@@ -68,7 +68,7 @@ class TemplateComparison(NamedTuple):
             f"{self.name}, group {name}: {warning}"
             for name, learner in zip(names, self.found.learners, strict=True)
             for warning in getattr(learner, "warnings_", ())
-            if warning not in unequal_scales(learner._tasks)
+            if warning not in unequal_scales(learner.tasks_)
         )
 
     @property

@@ -29,7 +29,7 @@ METHODS: dict[str, Callable[[int], Estimator]] = {
     "MTGBN-corrected": lambda p: MTGBN(nu0=p + 49, edge_prior="density"),
     "MTGBN-unshared": lambda p: MTGBN(edge_prior="density"),
     "MTGBN": lambda p: MTGBN(),
-    "MTGBN-posterior": lambda p: MTGBN(estimator="posterior"),
+    "MTGBN-posterior": lambda p: MTGBN(inference="posterior"),
 }
 
 _MAIN = ("SIG", "AVG", "MTGBN-paper", "MTGBN")

@@ -103,7 +103,7 @@ class SIG(_Baseline):
         return self
 
     def _network(self, t: int) -> Network:
-        scatter, n = self._tasks.scatters[t], self._tasks.ns[t]
+        scatter, n = self.tasks_.scatters[t], self.tasks_.ns[t]
         return network_alone(self.graphs_[t], scatter, n)
 
 
@@ -137,7 +137,7 @@ class AVG(_Baseline):
         return self
 
     def _network(self, t: int) -> Network:
-        return network_alone(self.graphs_[t], *self._tasks.pooled_scatter())
+        return network_alone(self.graphs_[t], *self.tasks_.pooled_scatter())
 
     def _parameters(self) -> list[Parameters]:
-        return [self._network(0).parameters()] * len(self._tasks)
+        return [self._network(0).parameters()] * len(self.tasks_)

@@ -60,7 +60,7 @@ def bootstrap_edges(
 
     Frequencies say how stable a finding is, not how probable an edge is: a resample repeats rows, which
     makes chance correlations stronger than they are in fresh data. For probabilities use
-    ``MTGBN(estimator="posterior")``.
+    ``MTGBN(inference="posterior")``.
 
     Parameters
     ----------

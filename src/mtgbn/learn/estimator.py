@@ -71,7 +71,7 @@ class Estimator:
         """
         t = self._position(task)
         rows = self._rows(X)
-        centre, scale = self._tasks.centres[t], self._tasks.scales[t]
+        centre, scale = self.tasks_.centres[t], self.tasks_.scales[t]
         return self._network(t).log_density((rows - centre) / scale) - np.log(scale).sum()
 
     def sample(
@@ -92,7 +92,7 @@ class Estimator:
         t = self._position(task)
         check_count("n", n, 1)
         rng = np.random.default_rng(seed_sequence(random_state))
-        return self._tasks.centres[t] + self._tasks.scales[t] * self._network(t).sample(n, rng)
+        return self.tasks_.centres[t] + self.tasks_.scales[t] * self._network(t).sample(n, rng)
 
     def report(self):
         """A page about the fit: ``report().save_as_html(path)``, or shown as it is by notebooks.
@@ -111,10 +111,10 @@ class Estimator:
         if not hasattr(self, "graphs_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted; call fit(tasks) first")
         if isinstance(task, str):
-            return name_position(task, self._tasks.names, "task")
+            return name_position(task, self.tasks_.names, "task")
         check_count("task", task, 0)
-        if task >= len(self._tasks):
-            raise InputError(f"there are {len(self._tasks)} tasks; task {task} is not one of them")
+        if task >= len(self.tasks_):
+            raise InputError(f"there are {len(self.tasks_)} tasks; task {task} is not one of them")
         return int(task)
 
     def _rows(self, X) -> np.ndarray:
@@ -203,7 +203,7 @@ class Estimator:
         edge_prior: EdgePrior,
         cpdags: np.ndarray | None = None,
     ) -> None:
-        self._tasks = tasks
+        self.tasks_ = tasks
         self.task_names_ = tasks.names
         self.variables_ = tasks.variables
         self.n_features_in_ = tasks.n_variables
@@ -219,7 +219,7 @@ class Estimator:
         if self.knowledge is not None:
             self.agreement_, self.order_ = np.nan, None
             return
-        _, order = canonical_order(self._tasks)
+        _, order = canonical_order(self.tasks_)
         consensus = agreeing_members(self.cpdags_, order, weights)
         self.graphs_ = consensus.graphs
         self.order_ = tuple(self.variables_[j] for j in consensus.order)
@@ -231,7 +231,7 @@ class Estimator:
         )
 
     def _parameters(self) -> list[Parameters]:
-        return [self._network(t).parameters() for t in range(len(self._tasks))]
+        return [self._network(t).parameters() for t in range(len(self.tasks_))]
 
 
 def network_alone(graph: np.ndarray, scatter: np.ndarray, n: float) -> Network:

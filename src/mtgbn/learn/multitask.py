@@ -63,7 +63,7 @@ class MTGBN(Estimator):
 
     Parameters
     ----------
-    estimator : {"map", "posterior"}
+    inference : {"map", "posterior"}
         The graphs with the highest mean score over draws of everything else, by Monte Carlo EM: fast. Or
         those of all adjacencies with a posterior probability above 1/2: slower, fewer wrong edges, and
         the probabilities themselves.
@@ -168,7 +168,7 @@ class MTGBN(Estimator):
     def __init__(
         self,
         *,
-        estimator: Literal["map", "posterior"] = "map",
+        inference: Literal["map", "posterior"] = "map",
         nu0: float | Literal["auto"] | None = None,
         edge_prior: EdgePriorSetting = None,
         shared_directions: bool = True,
@@ -186,7 +186,7 @@ class MTGBN(Estimator):
         n_jobs: int | None = None,
         random_state: int | np.random.SeedSequence | np.random.Generator | None = None,
     ) -> None:
-        self.estimator = estimator
+        self.inference = inference
         self.nu0 = nu0
         self.edge_prior = edge_prior
         self.shared_directions = shared_directions
@@ -337,7 +337,7 @@ class MTGBN(Estimator):
         graph, own_class = start, cpdag(start)
         if self.knowledge is None:
             classes = np.concatenate([self.cpdags_, own_class[None]])
-            _, order = canonical_order(self._tasks)
+            _, order = canonical_order(self.tasks_)
             graph = agreeing_members(classes, order).graphs[-1]
         either = np.minimum(probabilities + probabilities.T, 1.0)
         return LearnedTask(
@@ -359,14 +359,14 @@ class MTGBN(Estimator):
         odds = self.edge_prior_.log_odds(there + there.T, len(members))
         choice = edge_prior_of(self._edge_prior(), self.variables_)
         if self.shared_directions and choice.source != "sampled":
-            agreement = explore.agreement_of(len(self._tasks), self.edge_prior_)
+            agreement = explore.agreement_of(len(self.tasks_), self.edge_prior_)
             odds = odds + log_odds_of_directions(there, there + there.T, agreement)
         draws = np.ascontiguousarray(self.draws_.sigma_h.reshape(-1, p, p))
         return Terms(draws, self.nu0_ - p + 1, odds)
 
     def _one_task(self, data: Any) -> Tasks:
         """New data as one task with the variables of the fit."""
-        standardise = bool((self._tasks.scales != 1).any())
+        standardise = bool((self.tasks_.scales != 1).any())
         if isinstance(data, Tasks):
             tasks = data
         elif hasattr(data, "columns"):
@@ -388,7 +388,7 @@ class MTGBN(Estimator):
         """How to start and how to go on."""
         if self.structure_prior != "uniform":
             return em.start, em.advance
-        if self.estimator == "map":
+        if self.inference == "map":
             return explore.start, explore.advance_map
         return explore.start, partial(explore.advance_posterior, n_rounds=self.n_rounds)
 
@@ -405,8 +405,8 @@ class MTGBN(Estimator):
                 "structure_prior='decomposable' is no sum over families; it needs search='mmhc' without "
                 "a tabu list"
             )
-        if self.estimator not in ("map", "posterior"):
-            raise InputError(f"estimator must be 'map' or 'posterior'; got {self.estimator!r}")
+        if self.inference not in ("map", "posterior"):
+            raise InputError(f"inference must be 'map' or 'posterior'; got {self.inference!r}")
         check_count("n_rounds", self.n_rounds, 20)
         if not isinstance(self.shared_directions, bool | np.bool_):
             raise InputError(
@@ -432,7 +432,7 @@ class MTGBN(Estimator):
         if self.structure_prior == "uniform":
             return
         estimated = {
-            "estimator='posterior'": self.estimator == "posterior",
+            "inference='posterior'": self.inference == "posterior",
             "nu0='auto'": nu0 is None,
             f"edge_prior={self.edge_prior!r}": not choice.is_fixed,
         }
@@ -512,7 +512,7 @@ class MTGBN(Estimator):
         rows, columns = np.ix_(variable_places, variable_places)
         record = state.record
         adjacencies = state.adjacencies
-        if self.estimator == "posterior":
+        if self.inference == "posterior":
             adjacencies = explore.posterior_graphs(problem, state, self.n_jobs, report)
             arranged_blocks = record.blocks[:, :, task_places][..., rows, columns]
             rounds = record.n_rounds // state.n_blocks
@@ -568,7 +568,7 @@ class MTGBN(Estimator):
         self.history_ = state.history
         self.converged_ = state.converged
         self.stop_reason_ = state.reason
-        self.warnings_ = worries_about(self, self._tasks, disputed)
+        self.warnings_ = worries_about(self, self.tasks_, disputed)
         self._store_parameters()
         for warning in self.warnings_:
             warnings.warn(warning, ConvergenceWarning, stacklevel=4)
@@ -578,7 +578,7 @@ class MTGBN(Estimator):
             raise NotFittedError(
                 "this result was saved without the draws of sigma_h, which predictions need; fit again"
             )
-        scatter, n = self._tasks.scatters[t], self._tasks.ns[t]
+        scatter, n = self.tasks_.scatters[t], self.tasks_.ns[t]
         if hasattr(self, "membership_") and self.membership_[t] <= 0.5:
             return network_alone(self.graphs_[t], scatter, n)
         delta = self.nu0_ - len(self.variables_) + 1

@@ -30,7 +30,7 @@ def worries_about(fitted, tasks: Tasks, disputed: tuple[str, ...]) -> tuple[str,
         )
     found = fitted.diagnostics_
     # So few draws have large R-hats by chance, and graphs depend little on them.
-    is_map = fitted.structure_prior == "uniform" and fitted.estimator == "map"
+    is_map = fitted.structure_prior == "uniform" and fitted.inference == "map"
     if disputed:
         worries.append(
             "there are tasks of which the chains disagree on whether it belongs to the others: "
@@ -39,7 +39,7 @@ def worries_about(fitted, tasks: Tasks, disputed: tuple[str, ...]) -> tuple[str,
             + " confirms them"
         )
     if not is_map and not found["rhat"] <= _WORST_RHAT:
-        setting = "n_rounds" if fitted.estimator == "posterior" else "n_draws"
+        setting = "n_rounds" if fitted.inference == "posterior" else "n_draws"
         worries.append(
             f"R-hat of the draws of sigma_h reaches {found['rhat']:.2f}, above {_WORST_RHAT}: the "
             f"chains disagree. Raise {setting}"

@@ -12,7 +12,7 @@ from mtgbn.learn import AVG, MTGBN, SIG
 __all__ = ["compare_command", "fit_command"]
 
 _FLAGS = {
-    "estimator": "--estimator",
+    "inference": "--inference",
     "nu0": "--nu0",
     "edge_prior": "--edge-prior",
     "structure_prior": "--structure-prior",

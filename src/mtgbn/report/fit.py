@@ -127,7 +127,7 @@ def _notes(estimator) -> list[str]:
 def _facts(estimator) -> list[tuple[str, str]]:
     counts = estimator.graphs_.sum(axis=(1, 2))
     low, high = counts.min(), counts.max()
-    ns = estimator._tasks.ns
+    ns = estimator.tasks_.ns
     samples = f"{ns.min():.4g}" if ns.min() == ns.max() else f"{ns.min():.4g} to {ns.max():.4g}"
     facts = [
         ("tasks", str(len(counts))),

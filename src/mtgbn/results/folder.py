@@ -205,7 +205,7 @@ def read_description(folder: Path) -> dict[str, Any]:
 
 def _describe(estimator) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """What `result.json` says, and the arrays that go beside it."""
-    tasks = estimator._tasks
+    tasks = estimator.tasks_
     arrays = {name: getattr(estimator, f"{name}_") for name in _NETWORK_ARRAYS}
     arrays |= _task_arrays(tasks)
     settings = estimator.get_params()

@@ -98,7 +98,7 @@ def _tasks(estimator) -> SummaryTable:
     headings = ["task", "n", "edges", "of which chosen"]
     columns = [
         estimator.task_names_,
-        [f"{n:g}" for n in estimator._tasks.ns],
+        [f"{n:g}" for n in estimator.tasks_.ns],
         [str(count) for count in estimator.graphs_.sum(axis=(1, 2))],
         [str(count) for count in (edge_directions(estimator) == "chosen").sum(axis=(1, 2))],
     ]
