@@ -14,9 +14,9 @@ import pytest
 from click.testing import CliRunner
 from distributed import Client, LocalCluster
 
+from mtgbn._utils.files import locked
 from mtgbn.cli import _EXPERIMENTS, cli
 from mtgbn.experiments import EXPERIMENTS, METHODS
-from mtgbn.files import locked
 
 PROGRAM = [sys.executable, "-c", "from mtgbn.cli import main; main()"]
 # Methods that take a moment; what is tested here is not how well they learn.

@@ -14,8 +14,8 @@ import pytest
 import xarray
 
 from mtgbn import AVG, MTGBN, SIG, Knowledge, Tasks, load_result, save_result
+from mtgbn._utils.files import writing
 from mtgbn.errors import ConvergenceWarning, InputError, NotFittedError
-from mtgbn.files import writing
 from mtgbn.graphs import cpdag, from_dot, from_graphml
 from mtgbn.results import summarise
 from mtgbn.results.folder import _digest
@@ -477,7 +477,7 @@ def test_a_new_result_replaces_all_files_of_the_old_one_and_no_others(fitted, tm
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path):
-    from mtgbn.files import writing
+    from mtgbn._utils.files import writing
 
     path = tmp_path / "file"
     path.write_bytes(b"old")

@@ -14,6 +14,8 @@ from typing import Any
 from rich.console import Console
 
 import mtgbn
+from mtgbn._utils.files import locked, read_json, write_json
+from mtgbn._utils.names import unknown_name
 from mtgbn.cli.output import (
     Watch,
     add_report,
@@ -35,12 +37,10 @@ from mtgbn.compare.tables import ABOUT_FILE, TABLES, write_study, write_subject_
 from mtgbn.compare.templates import find_templates
 from mtgbn.compare.words import study_in_words, subject_in_words
 from mtgbn.errors import CollinearityWarning, InputError
-from mtgbn.files import locked, read_json, write_json
 from mtgbn.fmri.regions import some
 from mtgbn.learn import MTGBN
 from mtgbn.learn.checkpoint import fingerprint
 from mtgbn.report import REPORT_FILE
-from mtgbn.tasks.names import unknown_name
 from mtgbn.tasks.notes import notes_on
 
 __all__ = ["run_compare"]

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
+from mtgbn._utils.files import read_json, table_text, write_json, write_text
 from mtgbn.cli.compare import run_compare
 from mtgbn.cli.output import check_is_folder, say_to
 from mtgbn.errors import InputError
-from mtgbn.files import read_json, table_text, write_json, write_text
 from mtgbn.fmri.regions import load_regions
 from mtgbn.report import REPORT_FILE
 from mtgbn.simulate import BoldSimulation, simulate_bold_groups

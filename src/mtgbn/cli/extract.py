@@ -7,6 +7,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
+from mtgbn._utils.names import unknown_name
 from mtgbn.cli.describe import escape
 from mtgbn.cli.output import bar, check_is_folder, check_is_writable, duration
 from mtgbn.errors import InputError
@@ -14,7 +15,6 @@ from mtgbn.fmri.confounds import STRATEGIES
 from mtgbn.fmri.extract import extract_series
 from mtgbn.fmri.images import find_images, units_of
 from mtgbn.fmri.regions import load_atlas, load_regions
-from mtgbn.tasks.names import unknown_name
 
 __all__ = ["run_extract"]
 

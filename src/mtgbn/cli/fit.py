@@ -14,6 +14,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from mtgbn._utils.files import locked
 from mtgbn.cli.cluster import connected
 from mtgbn.cli.describe import escape, read_tasks
 from mtgbn.cli.edge_prior import EdgePriorFile, read_edge_prior
@@ -26,7 +27,6 @@ from mtgbn.cli.output import (
     say_to,
 )
 from mtgbn.errors import ConvergenceWarning, ImproperPosteriorError, InputError
-from mtgbn.files import locked
 from mtgbn.learn import AVG, MTGBN, SIG, State
 from mtgbn.learn.explore import N_BLOCKS, Exploration
 from mtgbn.report import REPORT_FILE

@@ -12,13 +12,13 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
+from mtgbn._utils.files import locked, write_json, write_text, writing
 from mtgbn.cli.cluster import connected
 from mtgbn.cli.output import bar, check_is_folder, check_is_writable, duration, say_to
 from mtgbn.errors import InputError
 from mtgbn.experiments import EXPERIMENTS, Cell, Store, cells_of, run_cells, summarise
 from mtgbn.experiments.figures import draw_figure
 from mtgbn.experiments.tables import as_csv, as_markdown, headline, times_as_csv
-from mtgbn.files import locked, write_json, write_text, writing
 from mtgbn.plot import figure_as_bytes
 
 __all__ = ["run_reproduce"]

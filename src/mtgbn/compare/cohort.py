@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mtgbn._utils.names import listed, unknown_name
 from mtgbn.compare.participants import Participants, participant_of, refuse_no_match
 from mtgbn.errors import CollinearityWarning, InputError
 from mtgbn.fmri.extract import SAME_TR, Excluded
 from mtgbn.fmri.regions import some
 from mtgbn.tasks import Tasks
 from mtgbn.tasks.checks import finite_floats
-from mtgbn.tasks.names import listed, unknown_name
 from mtgbn.tasks.tables import Table, align
 from mtgbn.tasks.text_files import sidecar, tables_from_path
 

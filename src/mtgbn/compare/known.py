@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from mtgbn._utils.files import read_npz, writing
 from mtgbn.errors import InputError
-from mtgbn.files import read_npz, writing
 from mtgbn.learn.checkpoint import fingerprint
 from mtgbn.learn.estimator import Estimator
 from mtgbn.tasks import Tasks

@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from mtgbn._utils.arguments import check_count
 from mtgbn.compare.fitting import Fitting, GroupGraphs, check_groups, fit_groups
 from mtgbn.compare.groups import align
 from mtgbn.errors import ConvergenceWarning, InputError
@@ -13,7 +14,6 @@ from mtgbn.fmri import granger_causality, regression_dcm, strongest_edges
 from mtgbn.learn import SIG
 from mtgbn.learn.canonical import canonical_order
 from mtgbn.learn.estimator import Estimator
-from mtgbn.model.arguments import check_count
 from mtgbn.tasks import Tasks
 
 __all__ = ["METHODS", "Method", "MethodGraphs", "match_methods", "standardised_coefficients"]

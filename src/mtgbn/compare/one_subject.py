@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from joblib import Parallel, delayed
 
+from mtgbn._utils.seeds import entropy_text, seed_sequence
 from mtgbn.compare.fitting import quietly
 from mtgbn.compare.known import Known, identity_of
 from mtgbn.compare.strengths import (
@@ -22,7 +23,6 @@ from mtgbn.compare.strengths import (
 )
 from mtgbn.errors import InputError
 from mtgbn.learn import MTGBN, LearnedTask
-from mtgbn.model.arguments import entropy_text, seed_sequence
 from mtgbn.tasks import Tasks
 
 __all__ = [

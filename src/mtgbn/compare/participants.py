@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from mtgbn._utils.files import read_records
+from mtgbn._utils.names import listed
 from mtgbn.errors import InputError
-from mtgbn.files import read_records
-from mtgbn.tasks.names import listed
 
 __all__ = [
     "Participants",

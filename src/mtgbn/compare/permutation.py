@@ -12,10 +12,11 @@ from typing import NamedTuple
 import numpy as np
 from joblib import Parallel, delayed
 
+from mtgbn._utils.arguments import check_count
+from mtgbn._utils.seeds import entropy_text, seed_sequence
 from mtgbn.compare.fitting import Fitting, GroupGraphs, check_groups, fit_groups
 from mtgbn.compare.known import Known, identity_of
 from mtgbn.learn.estimator import Estimator
-from mtgbn.model.arguments import check_count, entropy_text, seed_sequence
 from mtgbn.tasks import Tasks
 
 __all__ = ["Permutations", "fit_seed", "permutation_test"]

@@ -6,6 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mtgbn._utils.arguments import check_count
+from mtgbn._utils.names import check_variables, name_position
+from mtgbn._utils.seeds import seed_sequence
 from mtgbn.compare.fitting import Fitting, GroupGraphs, check_groups, fit_groups
 from mtgbn.compare.groups import Connections, Degrees, compare_graphs, count_degrees
 from mtgbn.compare.methods import Method, MethodGraphs, check_methods, match_methods
@@ -14,9 +17,7 @@ from mtgbn.compare.permutation import Permutations, fit_seed, permutation_test
 from mtgbn.compare.templates import EVERYTHING
 from mtgbn.errors import InputError
 from mtgbn.learn import MTGBN
-from mtgbn.model.arguments import check_count, seed_sequence
 from mtgbn.tasks import Tasks
-from mtgbn.tasks.names import check_variables, name_position
 from mtgbn.tasks.notes import unequal_scales
 
 __all__ = [

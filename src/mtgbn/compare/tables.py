@@ -10,10 +10,10 @@ import numpy as np
 from scipy.stats import false_discovery_control
 
 import mtgbn
+from mtgbn._utils.files import table_text, write_json, write_text
 from mtgbn.compare.groups import Connections, compare_graphs
 from mtgbn.compare.methods import standardised_coefficients
 from mtgbn.compare.study import Study, SubjectStudy, TemplateComparison
-from mtgbn.files import table_text, write_json, write_text
 
 __all__ = ["ABOUT_FILE", "TABLES", "write_study", "write_subject_study"]
 

@@ -4,10 +4,10 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from mtgbn._utils.files import check_columns, read_records
+from mtgbn._utils.names import listed
 from mtgbn.errors import InputError
-from mtgbn.files import check_columns, read_records
 from mtgbn.fmri.regions import load_regions, some
-from mtgbn.tasks.names import listed
 
 __all__ = ["EVERYTHING", "find_templates"]
 

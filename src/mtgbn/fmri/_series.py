@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
+from mtgbn._utils.names import check_variables, default_variables, listed
 from mtgbn.errors import InputError
 from mtgbn.tasks.checks import finite_floats, refuse_constant, refuse_extreme
-from mtgbn.tasks.names import check_variables, default_variables, listed
 from mtgbn.tasks.tables import Table, as_matrix, is_frame
 
 

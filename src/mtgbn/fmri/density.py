@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mtgbn._utils.arguments import check_count
 from mtgbn.errors import InputError
-from mtgbn.model.arguments import check_count
 
 __all__ = ["strongest_edges"]
 

@@ -19,8 +19,8 @@ import numpy as np
 from joblib import Parallel, delayed
 
 import mtgbn
+from mtgbn._utils.files import locked, read_json, write_json, writing
 from mtgbn.errors import InputError
-from mtgbn.files import locked, read_json, write_json, writing
 from mtgbn.fmri.cleaning import clean, degrees_of_freedom, worth_of_noise
 from mtgbn.fmri.confounds import Confounds, check_strategy, confounds_file, load_run_confounds
 from mtgbn.fmri.images import Unit, repetition_time, units_of

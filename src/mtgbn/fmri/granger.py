@@ -6,11 +6,11 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.special import fdtrc
 
+from mtgbn._utils.arguments import check_count
+from mtgbn._utils.names import listed
 from mtgbn.errors import InputError
 from mtgbn.fmri._series import check_series
-from mtgbn.model.arguments import check_count
 from mtgbn.tasks.collinearity import TOLERANCE, find_relations
-from mtgbn.tasks.names import listed
 from mtgbn.tasks.tables import Table
 
 __all__ = ["GrangerResult", "granger_causality"]

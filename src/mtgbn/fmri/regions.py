@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mtgbn._utils.files import check_columns, read_records, records_of
 from mtgbn.errors import InputError
-from mtgbn.files import check_columns, read_records, records_of
 
 __all__ = ["TEMPLATES", "Atlas", "Regions", "load_atlas", "load_regions"]
 

@@ -8,11 +8,11 @@ import numpy as np
 from scipy.linalg import qr, solve_triangular
 from scipy.special import gammaln, ndtr
 
+from mtgbn._utils.arguments import check_count
+from mtgbn._utils.names import listed
 from mtgbn.errors import ConvergenceWarning, InputError
 from mtgbn.fmri._series import check_series
-from mtgbn.model.arguments import check_count
 from mtgbn.tasks.collinearity import TOLERANCE
-from mtgbn.tasks.names import listed
 from mtgbn.tasks.tables import Table
 
 __all__ = ["RegressionDCMResult", "regression_dcm"]

@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mtgbn.compiled import kernel
+from mtgbn._utils.compiled import kernel
 from mtgbn.errors import GraphError, InputError
 from mtgbn.graphs._validation import as_adjacency
 from mtgbn.graphs.equivalence import consistent_extension, cpdag

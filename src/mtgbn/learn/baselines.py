@@ -5,11 +5,11 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from mtgbn._utils.seeds import entropy_of, seed_sequence
 from mtgbn.errors import InputError
 from mtgbn.learn import em
-from mtgbn.learn.estimator import Estimator, entropy_of, network_alone
+from mtgbn.learn.estimator import Estimator, network_alone
 from mtgbn.learn.parameters import Network, Parameters
-from mtgbn.model.arguments import seed_sequence
 from mtgbn.model.edge_prior import EdgePrior, EdgePriorSetting, arranged, edge_prior_of
 from mtgbn.search import Knowledge
 from mtgbn.tasks import Tasks

@@ -8,11 +8,12 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from joblib import Parallel, delayed
 
+from mtgbn._utils.arguments import check_count
+from mtgbn._utils.seeds import seed_sequence
 from mtgbn.errors import CollinearityWarning, ConvergenceWarning, InputError
 from mtgbn.graphs import restricted_cpdag
 from mtgbn.learn.estimator import Estimator
 from mtgbn.learn.multitask import MTGBN
-from mtgbn.model.arguments import check_count, seed_sequence
 from mtgbn.tasks import Tasks
 from mtgbn.tasks.checks import finite_floats, refuse_constant
 from mtgbn.tasks.incomplete import without_empty_rows

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from mtgbn._utils.files import read_npz, writing
 from mtgbn.errors import InputError
-from mtgbn.files import read_npz, writing
 from mtgbn.learn.em import Iteration, State
 from mtgbn.learn.explore import Exploration, Record
 from mtgbn.model.edge_prior import EdgePrior

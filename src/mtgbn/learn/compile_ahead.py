@@ -19,7 +19,7 @@ import numba
 import numpy as np
 
 import mtgbn
-from mtgbn.compiled import is_compiled
+from mtgbn._utils.compiled import is_compiled
 from mtgbn.graphs import consensus_members, cpdag
 from mtgbn.learn.parameters import posterior_network
 from mtgbn.sampling.rounds import make_rounds

@@ -7,19 +7,20 @@ from typing import Any, Self
 
 import numpy as np
 
+from mtgbn._utils.arguments import check_count
+from mtgbn._utils.names import name_position
+from mtgbn._utils.seeds import seed_sequence
 from mtgbn.errors import InputError, NotFittedError
 from mtgbn.graphs import cpdag
 from mtgbn.learn.canonical import agreeing_members, canonical_order
 from mtgbn.learn.em import vague_sigma_h
 from mtgbn.learn.parameters import Network, Parameters, posterior_network
-from mtgbn.model.arguments import check_count, entropy_text, seed_sequence
 from mtgbn.model.edge_prior import EdgePrior
 from mtgbn.sampling.joint import ALONE_DELTA
 from mtgbn.search import Constraints, Knowledge, SearchSettings, find_candidates, restrict
 from mtgbn.tasks import Tasks
-from mtgbn.tasks.names import name_position
 
-__all__ = ["Estimator", "entropy_of", "network_alone"]
+__all__ = ["Estimator", "network_alone"]
 
 
 class Estimator:
@@ -237,11 +238,3 @@ class Estimator:
 def network_alone(graph: np.ndarray, scatter: np.ndarray, n: float) -> Network:
     """Parameters of a task on its own."""
     return posterior_network(graph, scatter, n, vague_sigma_h(scatter, n)[None], ALONE_DELTA)
-
-
-def entropy_of(seeds: np.random.SeedSequence) -> int | list[int] | str:
-    """What to give as random_state for the same result; text if the seeds were spawned from others."""
-    if seeds.spawn_key:
-        return entropy_text(seeds)
-    entropy = seeds.entropy
-    return int(entropy) if np.ndim(entropy) == 0 else [int(number) for number in entropy]

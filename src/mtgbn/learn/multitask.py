@@ -11,6 +11,8 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 import mtgbn
+from mtgbn._utils.arguments import check_count
+from mtgbn._utils.seeds import entropy_of, entropy_text, seed_sequence
 from mtgbn.errors import ConvergenceWarning, InputError, NotFittedError
 from mtgbn.graphs import cpdag
 from mtgbn.learn import em, explore
@@ -18,7 +20,6 @@ from mtgbn.learn.canonical import agreeing_members, canonical_order
 from mtgbn.learn.checkpoint import fingerprint, read_checkpoint, write_checkpoint
 from mtgbn.learn.estimator import (
     Estimator,
-    entropy_of,
     network_alone,
 )
 from mtgbn.learn.new_task import LearnedTask, Terms, learn_alone, sample_graphs
@@ -27,7 +28,7 @@ from mtgbn.learn.probabilities import diagnose_edges
 from mtgbn.learn.relatedness import describe_relatedness
 from mtgbn.learn.worries import worries_about
 from mtgbn.model import StructurePrior
-from mtgbn.model.arguments import check_count, check_delta, entropy_text, seed_sequence
+from mtgbn.model.arguments import check_delta
 from mtgbn.model.densities import check_structure_prior
 from mtgbn.model.edge_prior import (
     EdgePrior,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
-from mtgbn.compiled import kernel
+from mtgbn._utils.compiled import kernel
 from mtgbn.graphs import topological_order
 from mtgbn.model.triangular import factorise, solve_backward, solve_forward
 from mtgbn.search.local_scores import parents_of

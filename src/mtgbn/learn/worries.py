@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from mtgbn._utils.names import listed
 from mtgbn.tasks import Tasks
-from mtgbn.tasks.names import listed
 from mtgbn.tasks.notes import unequal_scales
 
 __all__ = ["worries_about"]

@@ -3,19 +3,16 @@
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky
 
+from mtgbn._utils.arguments import is_number, real_array
 from mtgbn.errors import GraphError, InputError
 from mtgbn.graphs import topological_order
 
 __all__ = [
     "check_adjacencies",
-    "check_count",
     "check_degree",
     "check_delta",
     "check_positive_definite",
     "check_scatters",
-    "entropy_text",
-    "real_array",
-    "seed_sequence",
 ]
 
 # Closer to its lower bound than this, a degree of freedom vanishes in (d + a - 1)/2 for larger sets.
@@ -30,28 +27,16 @@ _SYMMETRY_TOLERANCE = 1e-8
 
 def check_delta(nu0: float, p: int) -> float:
     """Return delta = nu0 - p + 1 of a valid nu0."""
-    if not (_is_number(nu0) and nu0 - p + 1 > _SMALLEST_DEGREE):
+    if not (is_number(nu0) and nu0 - p + 1 > _SMALLEST_DEGREE):
         raise InputError(f"nu0 must be a number above p - 1 = {p - 1}; got {nu0!r}")
     return float(nu0) - p + 1
 
 
 def check_degree(d: float) -> float:
     """Return a valid d of a normaliser."""
-    if not (_is_number(d) and d > _SMALLEST_DEGREE):
+    if not (is_number(d) and d > _SMALLEST_DEGREE):
         raise InputError(f"d must be a positive number; got {d!r}")
     return float(d)
-
-
-def check_count(name: str, value, least: int) -> None:
-    """Raise an error unless ``value`` is a whole number of at least ``least``."""
-    is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not is_whole or value < least:
-        raise InputError(f"{name} must be a whole number of at least {least}; got {value!r}")
-
-
-def _is_number(value) -> bool:
-    array = np.asarray(value)
-    return array.ndim == 0 and array.dtype.kind in "iuf" and bool(np.isfinite(array))
 
 
 def check_positive_definite(matrix, name: str, p: int | None = None) -> np.ndarray:
@@ -132,19 +117,6 @@ def _check_semidefinite(matrix: np.ndarray, name: str, p: int) -> None:
         )
 
 
-def real_array(value, name: str) -> np.ndarray:
-    """Return a float64 array of plain real numbers; masks and imaginary parts are not dropped."""
-    if np.ma.is_masked(value):
-        raise InputError(f"{name} has masked elements; fill them in or leave them out")
-    try:
-        array = np.asarray(value)
-        if array.dtype.kind not in "biufO":
-            raise TypeError(f"elements of type {array.dtype}")
-        return array.astype(float)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must be an array of real numbers ({error})") from None
-
-
 def _check_symmetric(matrix, name: str, p: int | None) -> np.ndarray:
     matrix = real_array(matrix, name)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or p not in (None, len(matrix)):
@@ -162,43 +134,3 @@ def _check_symmetric(matrix, name: str, p: int | None) -> np.ndarray:
             f"element ({j}, {i}) is {matrix[j, i]:.6g}"
         )
     return (matrix + matrix.T) / 2
-
-
-def seed_sequence(random_state) -> np.random.SeedSequence:
-    """Return the seeds that a valid random_state stands for; a Generator is advanced."""
-    if isinstance(random_state, np.random.SeedSequence):
-        # Spawning counts up inside the sequence; a copy gives the same chains every time.
-        return np.random.SeedSequence(random_state.entropy, spawn_key=random_state.spawn_key)
-    if isinstance(random_state, str):
-        return _seeds_of(random_state)
-    if isinstance(random_state, np.random.Generator):
-        return np.random.SeedSequence(random_state.integers(2**32, size=4).tolist())
-    try:
-        return np.random.SeedSequence(random_state)
-    except (TypeError, ValueError):
-        raise InputError(
-            "random_state must be a whole number of at least 0, a SeedSequence or a Generator; "
-            f"got {random_state!r}"
-        ) from None
-
-
-def entropy_text(seeds: np.random.SeedSequence) -> str:
-    """The seeds as text: whole numbers of any size, which JSON readers may not hold."""
-    entropy = seeds.entropy
-    numbers = [entropy] if np.ndim(entropy) == 0 else list(entropy)
-    return " ".join(map(str, numbers)) + "; " + " ".join(map(str, seeds.spawn_key))
-
-
-def _seeds_of(text: str) -> np.random.SeedSequence:
-    """The seeds that `entropy_text` wrote down."""
-    try:
-        entropy, key = text.split(";")
-        numbers = [int(number) for number in entropy.split()]
-        return np.random.SeedSequence(
-            numbers[0] if len(numbers) == 1 else numbers,
-            spawn_key=tuple(int(number) for number in key.split()),
-        )
-    except ValueError:
-        raise InputError(
-            f"random_state must be a number or what a fit has as random_state_; got {text!r}"
-        ) from None

@@ -9,7 +9,7 @@ identity and all coordinates have about the same scale.
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
-from mtgbn.compiled import kernel
+from mtgbn._utils.compiled import kernel
 from mtgbn.errors import InputError
 from mtgbn.model.arguments import check_positive_definite
 from mtgbn.model.log_determinants import log_determinants, workspace

@@ -6,7 +6,7 @@ needs after every round.
 
 import numpy as np
 
-from mtgbn.compiled import kernel
+from mtgbn._utils.compiled import kernel
 from mtgbn.model.log_determinants import LogDeterminants
 
 __all__ = ["family_terms"]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
-from mtgbn.compiled import kernel
+from mtgbn._utils.compiled import kernel
 from mtgbn.model.signed_sets import SignedSets
 
 __all__ = ["LogDeterminants", "batch", "log_determinants", "normaliser_coefficients", "workspace"]

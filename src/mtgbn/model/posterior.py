@@ -11,13 +11,13 @@ import numpy as np
 from scipy.linalg import lapack
 from scipy.special import multigammaln
 
+from mtgbn._utils.arguments import real_array
 from mtgbn.errors import InputError
 from mtgbn.model.arguments import (
     check_adjacencies,
     check_delta,
     check_positive_definite,
     check_scatters,
-    real_array,
 )
 from mtgbn.model.densities import StructurePrior, check_structure_prior, triangulated_sets
 from mtgbn.model.log_determinants import (

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from mtgbn.compiled import kernel
+from mtgbn._utils.compiled import kernel
 
 __all__ = ["factorise", "solve_backward", "solve_forward"]
 

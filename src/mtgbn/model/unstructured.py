@@ -5,7 +5,7 @@ from scipy.linalg import LinAlgError, lapack
 from scipy.optimize import minimize_scalar
 from scipy.special import multigammaln
 
-from mtgbn.compiled import kernel
+from mtgbn._utils.compiled import kernel
 from mtgbn.errors import InputError
 from mtgbn.model.arguments import check_delta, check_scatters
 

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mtgbn._utils.files import table_text
 from mtgbn.compare.tables import ABOUT_FILE
 from mtgbn.compare.words import LARGEST_FDR
 from mtgbn.errors import ExtraNotInstalledError, InputError
-from mtgbn.files import table_text
 from mtgbn.report import figures
 from mtgbn.report.commands import compare_command
 from mtgbn.report.page import Report, render, sentence

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from mtgbn.files import table_text
+from mtgbn._utils.files import table_text
 from mtgbn.learn import AVG, MTGBN, SIG
 from mtgbn.report.commands import fit_command
 from mtgbn.report.page import Report, render, sentence

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import mtgbn
+from mtgbn._utils.files import write_text
 from mtgbn.errors import ExtraNotInstalledError
-from mtgbn.files import write_text
 
 __all__ = ["Report", "render", "sentence"]
 

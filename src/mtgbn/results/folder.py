@@ -20,8 +20,8 @@ import numpy as np
 from scipy.io import netcdf_file
 
 import mtgbn
+from mtgbn._utils.files import read_npz, sync_folder, writing
 from mtgbn.errors import InputError
-from mtgbn.files import read_npz, sync_folder, writing
 from mtgbn.graphs import to_dot, to_graphml
 from mtgbn.learn import AVG, MTGBN, SIG, EdgePrior, Iteration
 from mtgbn.learn.probabilities import EdgeDiagnostics

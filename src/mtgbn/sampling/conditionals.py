@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mtgbn.compiled import kernel
+from mtgbn._utils.compiled import kernel
 from mtgbn.graphs import topological_order
 from mtgbn.model.edge_prior import EdgePrior, log_odds_of_directions
 from mtgbn.model.unstructured import log_prior_of_delta

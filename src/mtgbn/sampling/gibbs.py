@@ -8,7 +8,7 @@ same normal-gamma density whether or not its parents are joined.
 
 import numpy as np
 
-from mtgbn.compiled import kernel
+from mtgbn._utils.compiled import kernel
 from mtgbn.errors import InputError
 from mtgbn.model.log_determinants import (
     LANES,

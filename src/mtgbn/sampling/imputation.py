@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mtgbn.compiled import kernel
+from mtgbn._utils.compiled import kernel
 from mtgbn.errors import InputError
 from mtgbn.model.triangular import factorise, solve_backward, solve_forward
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mtgbn.compiled import kernel
+from mtgbn._utils.compiled import kernel
 from mtgbn.model.family_terms import family_terms
 from mtgbn.model.log_determinants import LANES
 from mtgbn.model.posterior import Posterior

@@ -6,9 +6,11 @@ from typing import Literal
 
 import numpy as np
 
+from mtgbn._utils.arguments import check_count
+from mtgbn._utils.seeds import seed_sequence
 from mtgbn.errors import InputError
 from mtgbn.model import StructurePrior, build_posterior, check_proper, unstructured_sigma_h
-from mtgbn.model.arguments import check_count, check_positive_definite, seed_sequence
+from mtgbn.model.arguments import check_positive_definite
 from mtgbn.sampling import gibbs, hmc
 from mtgbn.sampling.draws import Draws
 from mtgbn.sampling.labelled_graphs import stack_graphs

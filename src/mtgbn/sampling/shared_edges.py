@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mtgbn.compiled import kernel
+from mtgbn._utils.compiled import kernel
 from mtgbn.model.log_determinants import LARGEST_PRODUCT, SMALLEST_PRODUCT
 
 __all__ = [

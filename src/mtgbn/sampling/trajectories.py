@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mtgbn.compiled import kernel
+from mtgbn._utils.compiled import kernel
 from mtgbn.model.coordinates import sigma_h_of, unconstrained_value_and_gradient
 from mtgbn.model.posterior import Posterior
 

@@ -8,9 +8,10 @@ it; all others keep their score, so that a move costs a few walks instead of thr
 
 import numpy as np
 
-from mtgbn.compiled import kernel
+from mtgbn._utils.arguments import check_count, real_array
+from mtgbn._utils.compiled import kernel
+from mtgbn._utils.seeds import seed_sequence
 from mtgbn.errors import InputError
-from mtgbn.model.arguments import check_count, real_array, seed_sequence
 from mtgbn.search.found import Found
 from mtgbn.search.grow_shrink import FULL, Walk, enlarge, grow_shrink, plant
 from mtgbn.search.knowledge import Constraints, check_constraints

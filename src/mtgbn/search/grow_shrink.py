@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mtgbn.compiled import kernel
+from mtgbn._utils.compiled import kernel
 from mtgbn.search.knowledge import Constraints
 from mtgbn.search.local_scores import LocalScores, best_first, local_score, score_additions
 

@@ -8,10 +8,11 @@ pair, and returns the best graph that it has seen.
 
 import numpy as np
 
-from mtgbn.compiled import kernel
+from mtgbn._utils.arguments import check_count
+from mtgbn._utils.compiled import kernel
+from mtgbn._utils.seeds import seed_sequence
 from mtgbn.errors import InputError
 from mtgbn.graphs import topological_order
-from mtgbn.model.arguments import check_count, seed_sequence
 from mtgbn.search.found import Found
 from mtgbn.search.knowledge import Constraints, check_constraints
 from mtgbn.search.local_scores import (

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from mtgbn._utils.arguments import check_count, real_array
+from mtgbn._utils.names import check_names, listed, unknown_name
 from mtgbn.errors import InputError
 from mtgbn.graphs import descendants, find_cycle
-from mtgbn.model.arguments import check_count, real_array
-from mtgbn.tasks.names import check_names, listed, unknown_name
 
 __all__ = ["Constraints", "Knowledge", "check_constraints", "no_constraints", "restrict"]
 

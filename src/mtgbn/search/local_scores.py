@@ -10,15 +10,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
-from mtgbn.compiled import kernel
+from mtgbn._utils.arguments import real_array
+from mtgbn._utils.compiled import kernel
 from mtgbn.errors import InputError
 from mtgbn.model import StructurePrior
-from mtgbn.model.arguments import (
-    check_delta,
-    check_positive_definite,
-    check_scatters,
-    real_array,
-)
+from mtgbn.model.arguments import check_delta, check_positive_definite, check_scatters
 from mtgbn.model.log_determinants import LARGEST_PRODUCT, SMALLEST_PRODUCT
 
 __all__ = [

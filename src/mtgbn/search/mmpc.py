@@ -11,9 +11,10 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from mtgbn.compiled import kernel
+from mtgbn._utils.arguments import check_count, real_array
+from mtgbn._utils.compiled import kernel
 from mtgbn.errors import InputError
-from mtgbn.model.arguments import check_count, check_scatters, real_array
+from mtgbn.model.arguments import check_scatters
 
 __all__ = ["find_candidates", "mmpc", "negative_log_tail", "pooled_candidates"]
 

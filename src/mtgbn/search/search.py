@@ -4,10 +4,11 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from mtgbn.compiled import kernel
+from mtgbn._utils.arguments import check_count
+from mtgbn._utils.compiled import kernel
 from mtgbn.errors import InputError
 from mtgbn.graphs import topological_order
-from mtgbn.model.arguments import check_adjacencies, check_count
+from mtgbn.model.arguments import check_adjacencies
 from mtgbn.search.backward import delete_backward
 from mtgbn.search.boss import boss
 from mtgbn.search.found import Found

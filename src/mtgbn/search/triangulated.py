@@ -7,9 +7,10 @@ for comparisons with the paper.
 
 import numpy as np
 
+from mtgbn._utils.seeds import seed_sequence
 from mtgbn.graphs import junction_tree, moral_graph, triangulate
 from mtgbn.model import signed_sets
-from mtgbn.model.arguments import check_delta, seed_sequence
+from mtgbn.model.arguments import check_delta
 from mtgbn.model.log_determinants import normaliser_coefficients
 from mtgbn.search.found import Found
 from mtgbn.search.hill_climbing import check_initial, has_path, shake

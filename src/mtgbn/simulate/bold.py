@@ -13,9 +13,10 @@ import numpy as np
 from scipy.linalg import cholesky, expm, solve_discrete_lyapunov
 from scipy.special import gammaln, xlogy
 
+from mtgbn._utils.arguments import check_count, real_array
+from mtgbn._utils.seeds import seed_sequence
 from mtgbn.errors import GraphError, InputError
 from mtgbn.graphs import skeleton, topological_order
-from mtgbn.model.arguments import check_count, real_array, seed_sequence
 from mtgbn.simulate.perturbed import random_network
 
 __all__ = [

@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mtgbn._utils.arguments import real_array
+from mtgbn._utils.files import writing
+from mtgbn._utils.seeds import seed_sequence
 from mtgbn.errors import InputError
-from mtgbn.files import writing
-from mtgbn.model.arguments import real_array, seed_sequence
 from mtgbn.simulate.bold import BoldSimulation, autoregression, check_interval, slow_cosines
 
 __all__ = ["paint_images"]

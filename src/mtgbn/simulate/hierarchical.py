@@ -5,13 +5,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
+from mtgbn._utils.arguments import check_count
 from mtgbn.errors import InputError
-from mtgbn.model.arguments import (
-    check_adjacencies,
-    check_count,
-    check_delta,
-    check_positive_definite,
-)
+from mtgbn.model.arguments import check_adjacencies, check_delta, check_positive_definite
 from mtgbn.tasks import Tasks
 
 __all__ = ["Simulation", "draw_covariance", "simulate_tasks"]

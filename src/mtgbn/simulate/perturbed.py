@@ -10,9 +10,9 @@ from typing import Literal
 
 import numpy as np
 
+from mtgbn._utils.arguments import check_count, real_array
 from mtgbn.errors import InputError
 from mtgbn.graphs import topological_order
-from mtgbn.model.arguments import check_count, real_array
 from mtgbn.simulate.benchmark_networks import BenchmarkNetwork, load_network
 from mtgbn.simulate.hierarchical import Simulation
 from mtgbn.simulate.thresholded import row_counts

@@ -9,8 +9,9 @@ from numbers import Real
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
+from mtgbn._utils.arguments import check_count
 from mtgbn.errors import InputError
-from mtgbn.model.arguments import check_count, check_delta
+from mtgbn.model.arguments import check_delta
 from mtgbn.simulate.hierarchical import Simulation
 from mtgbn.tasks import Tasks
 

@@ -12,9 +12,9 @@ from typing import Literal
 
 import numpy as np
 
+from mtgbn._utils.names import unknown_name
 from mtgbn.errors import InputError
 from mtgbn.tasks.checks import finite_floats, refuse_constant
-from mtgbn.tasks.names import unknown_name
 from mtgbn.tasks.tables import Table, as_matrix
 
 __all__ = ["Method", "effective_samples", "effective_sizes"]

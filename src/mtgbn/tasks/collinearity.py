@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mtgbn._utils.names import listed
 from mtgbn.errors import CollinearityWarning
-from mtgbn.tasks.names import listed
 
 # A column is a combination of others when what they leave of it, after every column was scaled
 # to length one, is shorter than this: far above rounding (1e-16 times a condition number), far

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mtgbn.tasks.names import listed
+from mtgbn._utils.names import listed
 
 if TYPE_CHECKING:
     from mtgbn.tasks.tasks import Tasks

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mtgbn.errors import InputError
-from mtgbn.tasks.names import (
+from mtgbn._utils.names import (
     check_names,
     check_variables,
     default_variables,
@@ -18,6 +17,7 @@ from mtgbn.tasks.names import (
     task_names,
     unknown_name,
 )
+from mtgbn.errors import InputError
 
 
 class Table(NamedTuple):

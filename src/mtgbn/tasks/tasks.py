@@ -9,6 +9,13 @@ from typing import Any, Literal, Self, Unpack
 
 import numpy as np
 
+from mtgbn._utils.names import (
+    check_variables,
+    default_variables,
+    name_position,
+    task_names,
+    task_positions,
+)
 from mtgbn.errors import InputError
 from mtgbn.tasks.autocorrelation import effective_sizes
 from mtgbn.tasks.checks import (
@@ -19,13 +26,6 @@ from mtgbn.tasks.checks import (
 )
 from mtgbn.tasks.collinearity import warn_collinear
 from mtgbn.tasks.incomplete import fill_unobserved, reduce_incomplete, without_empty_rows
-from mtgbn.tasks.names import (
-    check_variables,
-    default_variables,
-    name_position,
-    task_names,
-    task_positions,
-)
 from mtgbn.tasks.tables import (
     Table,
     align,

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
+from mtgbn._utils.files import read_json, read_npz
+from mtgbn._utils.names import default_variables, listed, unknown_name
 from mtgbn.errors import InputError
-from mtgbn.files import read_json, read_npz
-from mtgbn.tasks.names import default_variables, listed, unknown_name
 from mtgbn.tasks.tables import Table, tables_from_arrays
 
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}

@@ -12,7 +12,7 @@ import pytest
 from numba import njit
 from numba.core.caching import FunctionCache
 
-from mtgbn import compiled
+from mtgbn._utils import compiled
 
 CODE = """
 import logging

@@ -1,0 +1,35 @@
+"""Checks of arguments that any public function may have."""
+
+from typing import Any
+
+import numpy as np
+
+from mtgbn.errors import InputError
+
+__all__ = ["check_count", "is_number", "real_array"]
+
+
+def check_count(name: str, value: Any, least: int) -> None:
+    """Raise an error unless ``value`` is a whole number of at least ``least``."""
+    is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not is_whole or value < least:
+        raise InputError(f"{name} must be a whole number of at least {least}; got {value!r}")
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is one finite real number."""
+    array = np.asarray(value)
+    return array.ndim == 0 and array.dtype.kind in "iuf" and bool(np.isfinite(array))
+
+
+def real_array(value: Any, name: str) -> np.ndarray:
+    """Return a float64 array of plain real numbers; masks and imaginary parts are not dropped."""
+    if np.ma.is_masked(value):
+        raise InputError(f"{name} has masked elements; fill them in or leave them out")
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind not in "biufO":
+            raise TypeError(f"elements of type {array.dtype}")
+        return array.astype(float)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must be an array of real numbers ({error})") from None
