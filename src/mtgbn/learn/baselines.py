@@ -1,24 +1,38 @@
-"""The baselines: every task alone (SIG), all tasks as one (AVG)."""
+"""The baselines: every task alone (SIG), all tasks pooled (AVG)."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
 from mtgbn._utils.seeds import entropy_of, seed_sequence
 from mtgbn.errors import InputError
-from mtgbn.learn import em
-from mtgbn.learn.estimator import Estimator, network_alone
+from mtgbn.learn.estimator import Estimator, single_network
+from mtgbn.learn.ordering import Ordering
+from mtgbn.learn.parallel import no_progress
+from mtgbn.learn.parameter_checks import ParameterTable, a_seed, number_of_jobs
 from mtgbn.learn.parameters import Network, Parameters
+from mtgbn.learn.search_parameters import (
+    SEARCH_PARAMETERS,
+    candidate_constraints,
+    search_settings,
+)
+from mtgbn.learn.single_task import learn_single_tasks
 from mtgbn.model.edge_prior import EdgePrior, EdgePriorSetting, arranged, edge_prior_of
-from mtgbn.search import Knowledge
+from mtgbn.search.knowledge import Knowledge
 from mtgbn.tasks import Tasks
 
 __all__ = ["AVG", "SIG"]
 
 
 class _Baseline(Estimator):
-    """A single-task method with the search, the edge prior and the candidates of `MTGBN`."""
+    """A single-task method with the search and the edge prior of `MTGBN` or of the paper."""
+
+    parameter_table: ClassVar[ParameterTable] = {
+        **SEARCH_PARAMETERS,
+        "n_jobs": number_of_jobs,
+        "random_state": a_seed,
+    }
 
     def __init__(
         self,
@@ -43,47 +57,59 @@ class _Baseline(Estimator):
 
     def check(self, tasks: Tasks) -> None:
         """Raise what `fit` would, as far as it can be told without fitting."""
-        self._check_search(tasks)
+        super().check(tasks)
         if tasks.incomplete:
             raise InputError(
                 f"{type(self).__name__} needs complete data, and task "
                 f"{tasks.names[min(tasks.incomplete)]!r} lacks values: fill them in, or use MTGBN"
             )
         edge_prior_of(self.edge_prior, tasks.variables)
-        if not isinstance(self.random_state, np.random.Generator):  # which looking would advance
-            seed_sequence(self.random_state)
 
-    def _learn(self, tasks: Tasks, report) -> tuple[np.ndarray, EdgePrior]:
-        """Graphs of the tasks, each searched alone."""
-        ordered, task_places, variable_places = self._canonical(tasks)
+    def _learn(self, tasks: Tasks, progress: Callable | None) -> tuple[np.ndarray, EdgePrior]:
+        """Graphs of the tasks, each searched alone, and the edge prior."""
+        ordering = Ordering.of(tasks)
         choice = edge_prior_of(self.edge_prior, tasks.variables)
         seeds = seed_sequence(self.random_state)
         self.random_state_ = entropy_of(seeds)
-        learned, densities = em.learn_alone(
-            ordered,
-            self._constraints(ordered),
-            arranged(choice, np.argsort(variable_places)),
-            self._search_settings(),
-            seeds,
-            self.n_jobs,
-            report,
+        knowledge = self.resolved_knowledge(ordering.tasks.variables)
+        graphs, densities = learn_single_tasks(
+            ordering.tasks,
+            candidate_constraints(self, ordering.tasks, knowledge),
+            arranged(choice, ordering.variable_order),
+            search_settings(self),
+            seeds=seeds,
+            n_jobs=self.n_jobs,
+            progress=progress or no_progress,
         )
-        square = np.ix_(variable_places, variable_places)
-        edge_prior = choice.prior
+        prior = choice.prior
         if not choice.is_fixed:
-            edge_prior = EdgePrior(float(densities.mean()), np.inf)
-        return np.array([learned[t][square] for t in task_places]), edge_prior
+            prior = EdgePrior(float(densities.mean()), np.inf)
+        return ordering.to_user(graphs, "tvv"), prior
 
 
 class SIG(_Baseline):
     """Every task alone: the baseline that borrows nothing.
 
-    The prior matrix is diagonal, half the task's own variances, with delta = 3. Search, edge prior and
-    candidates are those of `MTGBN`; of an edge prior (r, s) only r counts.
+    The prior matrix of a task is diagonal, its own variances, with delta = 3, so that the prior mean
+    of its covariance matrix are these variances. The search and the edge prior are those of `MTGBN`
+    or, if set so, those of the paper's method; of an edge prior (r, s) only r counts.
 
     Parameters
     ----------
-    edge_prior, search, n_restarts, tabu, candidates, knowledge, n_jobs, random_state
+    edge_prior : optional
+        "density": r is estimated from each task's graph; r; or a matrix or data frame of
+        probabilities of the pairs. Default: r = 1/(p - 1).
+    search : {"boss", "mmhc"}
+        Best order score search, or the paper's max-min hill climbing.
+    n_restarts : int, optional
+        Restarts of the search. Default: 10 for boss, 0 for mmhc.
+    tabu : int, optional
+        Moves that hill climbing (after boss: the last polish) goes on over a local optimum. Default:
+        10 for boss, 0 for mmhc.
+    candidates : {"all", "mmpc", "pooled"}, optional
+        Pairs that may be joined: all, those that a task's own data suggest, or those that any task or
+        the pooled data do. Default: all for boss, mmpc for mmhc.
+    knowledge, n_jobs, random_state
         As for `MTGBN`.
 
     Attributes
@@ -91,53 +117,67 @@ class SIG(_Baseline):
     graphs_, cpdags_, covariances_, coefficients_, residual_variances_, edge_prior_, task_names_, \
     variables_
         As for `MTGBN`.
+
+    Examples
+    --------
+    >>> from mtgbn.simulate import simulate_tasks
+    >>> simulation = simulate_tasks(n_tasks=2, n_variables=4, n_rows=100, random_state=0)
+    >>> SIG(random_state=0).fit(simulation.tasks).graphs_.shape
+    (2, 4, 4)
     """
 
-    def fit(self, tasks, y: None = None, *, progress: Callable | None = None) -> Self:
+    def fit(self, tasks: Any, y: None = None, *, progress: Callable | None = None) -> Self:
         """Learn the graph of every task from its own data; arguments as for `MTGBN.fit`."""
         tasks = Tasks.from_any(tasks)
         self.check(tasks)
-        self._store(tasks, *self._learn(tasks, progress or em.silent))
-        self._agree()
+        self.store_graphs(tasks, *self._learn(tasks, progress))
+        self._align_directions()
         self._store_parameters()
         return self
 
     def _network(self, t: int) -> Network:
-        scatter, n = self.tasks_.scatters[t], self.tasks_.ns[t]
-        return network_alone(self.graphs_[t], scatter, n)
+        return single_network(self.graphs_[t], self.tasks_.scatters[t], self.tasks_.ns[t])
 
 
 class AVG(_Baseline):
-    """All tasks as one: the baseline in which nothing differs.
+    """All tasks pooled: the baseline in which nothing differs.
 
     One graph and one set of parameters, from the sum of all scatters; otherwise as `SIG`.
 
     Parameters
     ----------
     edge_prior, search, n_restarts, tabu, candidates, knowledge, n_jobs, random_state
-        As for `MTGBN`.
+        As for `SIG`.
 
     Attributes
     ----------
     graphs_, cpdags_, covariances_, coefficients_, residual_variances_, edge_prior_, task_names_, \
     variables_
         As for `MTGBN`; the same for all tasks.
+
+    Examples
+    --------
+    >>> from mtgbn.simulate import simulate_tasks
+    >>> simulation = simulate_tasks(n_tasks=2, n_variables=4, n_rows=100, random_state=0)
+    >>> graphs = AVG(random_state=0).fit(simulation.tasks).graphs_
+    >>> bool((graphs[0] == graphs[1]).all())
+    True
     """
 
-    def fit(self, tasks, y: None = None, *, progress: Callable | None = None) -> Self:
+    def fit(self, tasks: Any, y: None = None, *, progress: Callable | None = None) -> Self:
         """Learn one graph from all data; arguments as for `MTGBN.fit`."""
         tasks = Tasks.from_any(tasks)
         self.check(tasks)
         scatter, n = tasks.pooled_scatter()
         pooled = Tasks([scatter], [n], tasks.variables)
-        (graph,), edge_prior = self._learn(pooled, progress or em.silent)
-        self._store(tasks, np.array([graph] * len(tasks)), edge_prior)
-        self._agree()
+        (graph,), edge_prior = self._learn(pooled, progress)
+        self.store_graphs(tasks, np.array([graph] * len(tasks)), edge_prior)
+        self._align_directions()
         self._store_parameters()
         return self
 
     def _network(self, t: int) -> Network:
-        return network_alone(self.graphs_[t], *self.tasks_.pooled_scatter())
+        return single_network(self.graphs_[t], *self.tasks_.pooled_scatter())
 
     def _parameters(self) -> list[Parameters]:
         return [self._network(0).parameters()] * len(self.tasks_)

@@ -1,33 +1,32 @@
-"""EM's state on disk, so that a fit goes on where it was killed."""
+"""The state of a fit on disk, so that a fit goes on where it was killed."""
 
 import hashlib
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
+import mtgbn
 from mtgbn._utils.files import read_npz, writing
+from mtgbn._utils.seeds import entropy_text, seed_sequence
+from mtgbn.chain.state import ChainState
 from mtgbn.errors import InputError
-from mtgbn.learn.em import Iteration, State
-from mtgbn.learn.explore import Exploration, Record
+from mtgbn.learn.joint import Iteration, JointState, Record
 from mtgbn.model.edge_prior import EdgePrior
-from mtgbn.sampling.hmc import HMCState
-from mtgbn.sampling.imputation import Completed
-from mtgbn.sampling.joint import JointState
 from mtgbn.tasks import Tasks
 
-__all__ = ["fingerprint", "read_checkpoint", "write_checkpoint"]
+__all__ = ["Checkpoint", "fingerprint"]
 
-# Raised whenever a state means something else than before; 4: the centre of a chain is one of Psi.
-_FORMAT = "mtgbn checkpoint 4"
+# Raised whenever a state means something else than before; 5: structures by the names of their fields.
+_FORMAT = "mtgbn checkpoint 5"
+
+# Parameters that may differ between a fit and the fit that goes on from its checkpoint.
+_MAY_DIFFER = ("n_jobs", "random_state", "max_iter")
 
 # What a state is made of; nothing else is ever made from a file.
-_KINDS = {
-    kind.__name__: kind
-    for kind in (State, Iteration, HMCState, Exploration, Record, JointState, EdgePrior, Completed)
-}
+_JOINT_KINDS = (JointState, Iteration, Record, ChainState, EdgePrior)
 
 
 def fingerprint(tasks: Tasks, settings: dict[str, Any]) -> dict[str, str]:
@@ -40,60 +39,138 @@ def fingerprint(tasks: Tasks, settings: dict[str, Any]) -> dict[str, str]:
     return {"data": digest.hexdigest(), **{name: repr(value) for name, value in settings.items()}}
 
 
-def write_checkpoint(
-    path: str | os.PathLike[str],
-    state: State | Exploration,
-    entropy: str,
-    belongs_to: dict[str, str],
-) -> None:
-    """Write the state atomically; the checkpoint before it stays until this one is whole."""
-    arrays: dict[str, np.ndarray] = {}
-    about = {
-        "format": _FORMAT,
-        "entropy": entropy,
-        "belongs_to": belongs_to,
-        "state": _encode(state, arrays),
-    }
-    arrays["about"] = np.array(json.dumps(about))
-    with writing(path) as file:
-        np.savez(file, digest=np.array(_digest(arrays)), **arrays)
+class Checkpoint:
+    """The file that a fit writes after every iteration, if there is one, and what it began with.
 
+    Attributes
+    ----------
+    state : JointState, another state of a fit, or None
+        Where an interrupted fit stood; None if there was none.
+    seeds : SeedSequence
+        Those of the interrupted fit, or of the estimator's ``random_state``.
+    """
 
-def read_checkpoint(
-    path: str | os.PathLike[str], belongs_to: dict[str, str]
-) -> tuple[State | Exploration, str] | None:
-    """Return the state and the entropy of its seeds; None if there is no checkpoint."""
-    path = Path(path)
-    if not path.exists():
-        return None
-    try:
-        arrays = read_npz(path)
-        digest = str(arrays.pop("digest"))
-        if digest != _digest(arrays):
-            raise ValueError("its contents were changed")
-        about = json.loads(str(arrays["about"]))
-        if about["format"] != _FORMAT:
-            raise ValueError(f"its format is {about['format']!r}")
-        state = _decode(about["state"], arrays)
-        graphs = getattr(state, "adjacencies", None)
-        is_state = isinstance(state, State | Exploration) and isinstance(graphs, np.ndarray)
-        if not is_state or graphs.dtype.kind != "b":
-            raise ValueError("it holds no state of a fit")
-        entropy, before = str(about["entropy"]), dict(about["belongs_to"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise InputError(
-            f"{path} is damaged or not a checkpoint of this version of mtgbn ({error}); remove it to "
-            "start anew"
-        ) from error
-    for name in sorted({*before, *belongs_to}):
-        then, now = before.get(name), belongs_to.get(name)
-        if then != now:
+    def __init__(
+        self,
+        path: Path | None,
+        seeds: np.random.SeedSequence,
+        belongs_to: dict[str, str],
+        kinds: tuple[type, ...],
+    ) -> None:
+        self.seeds = seeds
+        self.state: Any = None
+        self._path = path
+        self._belongs_to = belongs_to
+        self._kinds = {kind.__name__: kind for kind in kinds}
+        if path is not None:
+            self._read(path)
+
+    @classmethod
+    def of(
+        cls,
+        estimator: Any,
+        tasks: Tasks,
+        path: str | os.PathLike[str] | None,
+        kinds: tuple[type, ...] = _JOINT_KINDS,
+    ) -> Self:
+        """The checkpoint of a fit; ``kinds`` are the structures of its state, the state itself first."""
+        seeds = seed_sequence(estimator.random_state)
+        if path is None:
+            return cls(None, seeds, {}, kinds)
+        if not Path(path).absolute().parent.is_dir():
+            raise InputError(f"the folder of the checkpoint {str(path)!r} does not exist")
+        settings = estimator.get_params(deep=False)
+        settings["edge_prior"] = _spelled_out(estimator.edge_prior)  # arrays abbreviate themselves
+        for name in _MAY_DIFFER:
+            del settings[name]
+        settings |= {"estimator": type(estimator).__name__, "mtgbn": mtgbn.__version__}
+        belongs_to = fingerprint(tasks, settings)
+        if estimator.random_state is not None:
+            belongs_to["seeds"] = entropy_text(seeds)
+        checkpoint = cls(Path(path), seeds, belongs_to, kinds)
+        state = checkpoint.state
+        if state is not None and not state.converged and len(state.history) < estimator.max_iter:
+            # A callback or a lower max_iter had stopped it.
+            checkpoint.state = state._replace(reason="")
+        return checkpoint
+
+    def write(self, state: Any) -> None:
+        """Write the state atomically; the checkpoint before it stays until this one is whole."""
+        if self._path is None:
+            return
+        arrays: dict[str, np.ndarray] = {}
+        about = {
+            "format": _FORMAT,
+            "entropy": entropy_text(self.seeds),
+            "belongs_to": self._belongs_to,
+            "state": self._encode(state, arrays),
+        }
+        arrays["about"] = np.array(json.dumps(about))
+        with writing(self._path) as file:
+            np.savez(file, allow_pickle=False, digest=np.array(_digest(arrays)), **arrays)
+
+    def _read(self, path: Path) -> None:
+        if not path.exists():
+            return
+        try:
+            arrays = read_npz(path)
+            digest = str(arrays.pop("digest"))
+            if digest != _digest(arrays):
+                raise ValueError("its contents were changed")
+            about = json.loads(str(arrays["about"]))
+            if about["format"] != _FORMAT:
+                raise ValueError(f"its format is {about['format']!r}")
+            state = self._decode(about["state"], arrays)
+            graphs = getattr(state, "adjacencies", None)
+            is_state = isinstance(state, next(iter(self._kinds.values())))
+            if not is_state or not isinstance(graphs, np.ndarray) or graphs.dtype.kind != "b":
+                raise ValueError("it holds no state of such a fit")
+            entropy, before = str(about["entropy"]), dict(about["belongs_to"])
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise InputError(
+                f"{path} is damaged or not a checkpoint of this version of mtgbn ({error}); remove it "
+                "to start anew"
+            ) from error
+        self._refuse_other(before)
+        self.state, self.seeds = state, seed_sequence(entropy)
+
+    def _refuse_other(self, before: dict[str, str]) -> None:
+        for name in sorted({*before, *self._belongs_to}):
+            then, now = before.get(name), self._belongs_to.get(name)
+            if then == now:
+                continue
             what = "of other data" if name == "data" else f"of a fit with {name}={then}, not {now}"
             raise InputError(
-                f"{path} is the checkpoint {what}; go on with the same data and settings, or remove it "
-                "to start anew"
+                f"{self._path} is the checkpoint {what}; go on with the same data and settings, or "
+                "remove it to start anew"
             )
-    return state, entropy
+
+    def _encode(self, value: Any, arrays: dict[str, np.ndarray]) -> Any:
+        """A state as JSON, with its arrays put aside under names of their own."""
+        if isinstance(value, np.ndarray):
+            name = f"array{len(arrays)}"
+            arrays[name] = value
+            return {"array": name}
+        if type(value).__name__ in self._kinds:
+            fields = value._asdict().items()
+            return {type(value).__name__: {k: self._encode(v, arrays) for k, v in fields}}
+        if isinstance(value, tuple):
+            return [self._encode(each, arrays) for each in value]
+        if isinstance(value, np.generic):
+            return value.item()
+        if value is None or isinstance(value, bool | int | float | str):
+            return value
+        raise TypeError(f"a checkpoint cannot hold {type(value).__name__}")
+
+    def _decode(self, value: Any, arrays: dict[str, np.ndarray]) -> Any:
+        if isinstance(value, list):
+            return tuple(self._decode(each, arrays) for each in value)
+        if not isinstance(value, dict):
+            return value
+        ((kind, content),) = value.items()
+        if kind == "array":
+            return arrays[content]
+        return self._kinds[kind](**{k: self._decode(v, arrays) for k, v in content.items()})
 
 
 def _digest(arrays: dict[str, np.ndarray]) -> str:
@@ -104,29 +181,10 @@ def _digest(arrays: dict[str, np.ndarray]) -> str:
     return digest.hexdigest()
 
 
-def _encode(value: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """A state as JSON, with its arrays put aside under names of their own."""
-    if isinstance(value, np.ndarray):
-        name = f"array{len(arrays)}"
-        arrays[name] = value
-        return {"array": name}
-    if type(value).__name__ in _KINDS:
-        return {type(value).__name__: [_encode(each, arrays) for each in value]}
-    if isinstance(value, tuple):
-        return [_encode(each, arrays) for each in value]
-    if isinstance(value, np.generic):
-        return value.item()
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    raise TypeError(f"a checkpoint cannot hold {type(value).__name__}")
-
-
-def _decode(value: Any, arrays: dict[str, np.ndarray]) -> Any:
-    if isinstance(value, list):
-        return tuple(_decode(each, arrays) for each in value)
-    if not isinstance(value, dict):
-        return value
-    ((kind, content),) = value.items()
-    if kind == "array":
-        return arrays[content]
-    return _KINDS[kind](*(_decode(each, arrays) for each in content))
+def _spelled_out(setting: Any) -> Any:
+    if isinstance(setting, tuple | list):
+        return [_spelled_out(each) for each in setting]
+    if hasattr(setting, "to_numpy"):
+        labels = [list(map(str, each)) for each in (setting.index, setting.columns)]
+        return [*labels, setting.to_numpy().tolist()]
+    return setting.tolist() if isinstance(setting, np.ndarray) else setting

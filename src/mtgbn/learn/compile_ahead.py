@@ -20,9 +20,9 @@ import numpy as np
 
 import mtgbn
 from mtgbn._utils.compiled import is_compiled
+from mtgbn.chain.kernel import run_rounds
 from mtgbn.graphs import consensus_members, cpdag
 from mtgbn.learn.parameters import posterior_network
-from mtgbn.sampling.rounds import make_rounds
 
 __all__ = ["compiling_chains"]
 
@@ -34,7 +34,7 @@ import sys
 sys.path[:] = sys.argv[2:]
 import mtgbn
 if mtgbn.__file__ == sys.argv[1]:
-    from mtgbn.learn.explore import rehearse
+    from mtgbn.learn.joint import rehearse
     rehearse()
 """
 
@@ -76,7 +76,7 @@ def compiling_chains() -> Iterator[None]:
 
 def _is_worthwhile() -> bool:
     """Whether there is something to compile, a processor to do it, and a Python to start."""
-    if is_compiled(make_rounds) or _n_processors() < 2:
+    if is_compiled(run_rounds) or _n_processors() < 2:
         return False
     is_python = bool(sys.executable) and not getattr(sys, "frozen", False)
     # A worker of some pool is one of many, which would all do the same.
@@ -92,7 +92,7 @@ def _n_processors() -> int:
 
 def _has_room() -> bool:
     """Whether the disk with the cache of kernels has room for more."""
-    folder = Path(make_rounds.stats.cache_path).absolute()
+    folder = Path(run_rounds.stats.cache_path).absolute()
     there = next(each for each in (folder, *folder.parents) if each.exists())
     return shutil.disk_usage(there).free > _ROOM
 

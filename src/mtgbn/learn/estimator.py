@@ -1,62 +1,55 @@
-"""What all estimators have in common: parameters as scikit-learn wants them, the search, predictions."""
+"""What all estimators have in common: parameters, prior knowledge, predictions."""
 
-import importlib
-import inspect
-from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
 
 from mtgbn._utils.arguments import check_count
 from mtgbn._utils.names import name_position
 from mtgbn._utils.seeds import seed_sequence
-from mtgbn.errors import InputError, NotFittedError
+from mtgbn.chain.state import SINGLE_DELTA
+from mtgbn.errors import InputError
 from mtgbn.graphs import cpdag
-from mtgbn.learn.canonical import agreeing_members, canonical_order
-from mtgbn.learn.em import vague_sigma_h
+from mtgbn.learn.ordering import Ordering, agreeing_members
+from mtgbn.learn.parameter_checks import ParameterTable, check_parameters
 from mtgbn.learn.parameters import Network, Parameters, posterior_network
+from mtgbn.learn.single_task import single_sigma_h
 from mtgbn.model.edge_prior import EdgePrior
-from mtgbn.sampling.joint import ALONE_DELTA
-from mtgbn.search import Constraints, Knowledge, SearchSettings, find_candidates, restrict
+from mtgbn.search.knowledge import Constraints, Knowledge
 from mtgbn.tasks import Tasks
 
-__all__ = ["Estimator", "network_alone"]
+__all__ = ["Estimator", "single_network"]
 
 
-class Estimator:
-    """What all three have in common: parameters as scikit-learn wants them, predictions, the search."""
+class Estimator(BaseEstimator):
+    """What `MTGBN`, `SIG`, `AVG` and `PaperMTGBN` have in common.
 
+    A subclass has the table ``parameter_table``, learns graphs in ``fit``, and says in ``_network``
+    what the parameters of one task are.
+    """
+
+    parameter_table: ClassVar[ParameterTable] = {}
+
+    knowledge: Knowledge | Mapping[str, Any] | None
     graphs_: np.ndarray
+    cpdags_: np.ndarray
+    variables_: tuple[str, ...]
+    task_names_: tuple[str, ...]
+    tasks_: Tasks
 
-    @classmethod
-    def _parameter_names(cls) -> list[str]:
-        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+    def fit(self, tasks: Any, y: None = None) -> Self:
+        """Learn the graphs of all tasks."""
+        raise NotImplementedError
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters by name, as scikit-learn's tools expect."""
-        return {name: getattr(self, name) for name in self._parameter_names()}
+    def check(self, tasks: Tasks) -> None:
+        """Raise what `fit` would, as far as it can be told without fitting."""
+        check_parameters(self, self.parameter_table)
+        self.resolved_knowledge(tasks.variables)
 
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters by name."""
-        known = self._parameter_names()
-        for name, value in params.items():
-            if name not in known:
-                raise InputError(
-                    f"{type(self).__name__} has no parameter {name!r}; it has {', '.join(known)}"
-                )
-            setattr(self, name, value)
-        return self
-
-    def __repr__(self) -> str:
-        defaults = inspect.signature(type(self).__init__).parameters
-        changed = [
-            f"{name}={value!r}"
-            for name, value in self.get_params().items()
-            if repr(value) != repr(defaults[name].default)
-        ]
-        return f"{type(self).__name__}({', '.join(changed)})"
-
-    def predict_log_density(self, task: str | int, X) -> np.ndarray:
+    def predict_log_density(self, task: str | int, X: Any) -> np.ndarray:
         """Log posterior predictive density of rows, under the network of one task.
 
         Parameters
@@ -95,22 +88,43 @@ class Estimator:
         rng = np.random.default_rng(seed_sequence(random_state))
         return self.tasks_.centres[t] + self.tasks_.scales[t] * self._network(t).sample(n, rng)
 
-    def report(self):
-        """A page about the fit: ``report().save_as_html(path)``, or shown as it is by notebooks.
+    def resolved_knowledge(self, variables: tuple[str, ...] | None = None) -> Constraints:
+        """What prior knowledge allows and requires; by default of the variables that were fitted."""
+        knowledge = self.knowledge
+        if knowledge is None:
+            knowledge = Knowledge()
+        elif isinstance(knowledge, Mapping):
+            knowledge = Knowledge.from_dict(knowledge)
+        elif not isinstance(knowledge, Knowledge):
+            raise InputError(f"knowledge must be a mtgbn.Knowledge or a dict; got {knowledge!r}")
+        return knowledge.resolve(self.variables_ if variables is None else variables)
 
-        Returns
-        -------
-        mtgbn.report.Report
-        """
-        # By name: reports come later in the line than estimators.
-        return importlib.import_module("mtgbn.report").report_of(self)
+    def store_graphs(
+        self,
+        tasks: Tasks,
+        graphs: np.ndarray,
+        edge_prior: EdgePrior,
+        cpdags: np.ndarray | None = None,
+    ) -> None:
+        """Set the attributes that say which tasks were fitted and what their graphs are."""
+        self.tasks_ = tasks
+        self.task_names_ = tasks.names
+        self.variables_ = tasks.variables
+        self.feature_names_in_ = np.array(tasks.variables, dtype=object)
+        self.n_features_in_ = tasks.n_variables
+        self.edge_prior_ = edge_prior
+        self.graphs_ = graphs
+        self.cpdags_ = np.array([cpdag(graph) for graph in graphs]) if cpdags is None else cpdags
 
     def _network(self, t: int) -> Network:
         raise NotImplementedError
 
-    def _position(self, task: str | int) -> int:
+    def _check_is_fitted(self) -> None:
         if not hasattr(self, "graphs_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted; call fit(tasks) first")
+
+    def _position(self, task: str | int) -> int:
+        self._check_is_fitted()
         if isinstance(task, str):
             return name_position(task, self.tasks_.names, "task")
         check_count("task", task, 0)
@@ -118,7 +132,7 @@ class Estimator:
             raise InputError(f"there are {len(self.tasks_)} tasks; task {task} is not one of them")
         return int(task)
 
-    def _rows(self, X) -> np.ndarray:
+    def _rows(self, X: Any) -> np.ndarray:
         variables = self.variables_
         if hasattr(X, "columns"):
             missing = [name for name in variables if name not in list(X.columns)]
@@ -136,91 +150,16 @@ class Estimator:
             raise InputError(f"X has the value {rows[i, j]} in row {i}, variable {variables[j]!r}")
         return rows
 
-    def _search_settings(self) -> SearchSettings:
-        is_boss = self.search == "boss"
-        self._check_jobs()
-        settings = SearchSettings(
-            self.search,
-            (10 if is_boss else 0) if self.n_restarts is None else self.n_restarts,
-            (10 if is_boss else 0) if self.tabu is None else self.tabu,
-        )
-        settings.check()
-        return settings
-
-    def resolved_knowledge(self, variables: Sequence[str] | None = None) -> Constraints:
-        """What prior knowledge allows and requires; by default of the variables that were fitted."""
-        knowledge = self.knowledge
-        if knowledge is None:
-            knowledge = Knowledge()
-        elif isinstance(knowledge, Mapping):
-            knowledge = Knowledge.from_dict(knowledge)
-        elif not isinstance(knowledge, Knowledge):
-            raise InputError(
-                f"knowledge must be a mtgbn.search.Knowledge or a dict; got {knowledge!r}"
-            )
-        return knowledge.resolve(self.variables_ if variables is None else variables)
-
-    def _check_search(self, tasks: Tasks) -> None:
-        """Raise what is wrong with the search and its constraints, without computing candidates."""
-        self.resolved_knowledge(tasks.variables)
-        self._search_settings()
-        self._candidates()
-
-    def _candidates(self) -> str:
-        method = self.candidates
-        if method is None:
-            method = "all" if self.search == "boss" else "mmpc"
-        if method not in ("all", "mmpc", "pooled"):
-            raise InputError(f"candidates must be 'all', 'mmpc' or 'pooled'; got {method!r}")
-        return method
-
-    def _constraints(self, tasks: Tasks) -> tuple[Constraints, ...]:
-        constraints = self.resolved_knowledge(tasks.variables)
-        candidates = find_candidates(tasks.scatters, tasks.ns, self._candidates())
-        return tuple(restrict(constraints, each) for each in candidates)
-
-    @staticmethod
-    def _canonical(tasks: Tasks) -> tuple[Tasks, list[int], list[int]]:
-        """The tasks in canonical order, and where in it the user's tasks and variables are."""
-        task_order, variable_order = canonical_order(tasks)
-        ordered = tasks[task_order].select_variables([tasks.variables[j] for j in variable_order])
-        return ordered, np.argsort(task_order).tolist(), np.argsort(variable_order).tolist()
-
-    def _check_jobs(self) -> None:
-        if self.n_jobs is not None:
-            is_whole = isinstance(self.n_jobs, int | np.integer) and not isinstance(
-                self.n_jobs, bool
-            )
-            if not is_whole or self.n_jobs == 0:
-                raise InputError(
-                    f"n_jobs must be a number of jobs, -1 for all processors, or None; got "
-                    f"{self.n_jobs!r}"
-                )
-
-    def _store(
-        self,
-        tasks: Tasks,
-        graphs: np.ndarray,
-        edge_prior: EdgePrior,
-        cpdags: np.ndarray | None = None,
-    ) -> None:
-        self.tasks_ = tasks
-        self.task_names_ = tasks.names
-        self.variables_ = tasks.variables
-        self.n_features_in_ = tasks.n_variables
-        self.edge_prior_ = edge_prior
-        self.graphs_ = graphs
-        self.cpdags_ = np.array([cpdag(graph) for graph in graphs]) if cpdags is None else cpdags
-
-    def _agree(self, weights: np.ndarray | None = None) -> None:
-        """Choose each task's representative of its class so that directions mean the same in all.
+    def _align_directions(self, weights: np.ndarray | None = None) -> None:
+        """Choose the member of each task's Markov equivalence class that agrees best with the others.
 
         With prior knowledge the classes have members that it excludes, and the graphs stay as found.
         """
+        self.agreement_: float = np.nan
+        self.order_: tuple[str, ...] | None = None
         if self.knowledge is not None:
-            self.agreement_, self.order_ = np.nan, None
             return
-        _, order = canonical_order(self.tasks_)
+        order = Ordering.of(self.tasks_).variable_order
         consensus = agreeing_members(self.cpdags_, order, weights)
         self.graphs_ = consensus.graphs
         self.order_ = tuple(self.variables_[j] for j in consensus.order)
@@ -235,6 +174,6 @@ class Estimator:
         return [self._network(t).parameters() for t in range(len(self.tasks_))]
 
 
-def network_alone(graph: np.ndarray, scatter: np.ndarray, n: float) -> Network:
-    """Parameters of a task on its own."""
-    return posterior_network(graph, scatter, n, vague_sigma_h(scatter, n)[None], ALONE_DELTA)
+def single_network(graph: np.ndarray, scatter: np.ndarray, n: float) -> Network:
+    """Posterior of the parameters of a single task."""
+    return posterior_network(graph, scatter, n, single_sigma_h(scatter, n)[None], SINGLE_DELTA)

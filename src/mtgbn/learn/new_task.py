@@ -1,28 +1,40 @@
-"""A task that comes after the fit: learned with what the others taught, without fitting them again.
+"""A task that comes after the fit: learned with what the cohort taught, without fitting again.
 
-The cohort's draws of sigma_h, its nu0 and its edge prior are held, as if one more task could not change
-them; the new task's graph is searched and sampled as those of the cohort were. Or it is learned alone,
-with the prior of a task that does not belong (docs/model.md, section 14).
+The cohort's draws of sigma_h, its nu0 and its edge prior are held fixed, as if one more task could not
+change them. The new task's graph is searched and sampled as those of the cohort were. Or it is learned
+as a single task (docs/model.md, section 14).
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from mtgbn.graphs import topological_order
-from mtgbn.learn import em
+from mtgbn.chain.likelihoods import empty_scores, prepare_scores
+from mtgbn.chain.state import SINGLE_DELTA
+from mtgbn.chain.updates.graphs import walk
+from mtgbn.graphs import cpdag, topological_order
+from mtgbn.learn.parallel import no_progress
 from mtgbn.learn.probabilities import EdgeDiagnostics, diagnose_edges
-from mtgbn.model.edge_prior import EdgePriorChoice
-from mtgbn.sampling.graph_moves import walk
-from mtgbn.sampling.joint import ALONE_DELTA
-from mtgbn.search import Constraints, SearchSettings
+from mtgbn.learn.single_task import learn_single_tasks, search_task, single_sigma_h
+from mtgbn.model.edge_prior import (
+    EdgePriorChoice,
+    agreement_of,
+    log_odds_of_directions,
+    one_way_log_odds,
+)
+from mtgbn.search.knowledge import Constraints, check_constraints
+from mtgbn.search.search import SearchSettings
 from mtgbn.tasks import Tasks
 
-__all__ = ["LearnedTask", "Terms", "learn_alone", "sample_graphs"]
+__all__ = ["LearnedTask", "learn_new_task"]
 
-# Chains, draws of sigma_h that each goes through, the share of them that is thrown away, blocks of the
-# rest that R-hat compares, and moves per pair of variables at each draw.
-_N_CHAINS, _MOST_DRAWS, _WARMUP_SHARE, _N_BLOCKS, _MOVES = 2, 250, 0.2, 10, 60
+_N_CHAINS, _N_BLOCKS = 2, 10
+
+# Draws of sigma_h that each chain goes through, and the share of them that is the warm-up.
+_MAX_DRAWS, _WARMUP_SHARE = 250, 0.2
+
+# Moves per pair of variables at each draw.
+_MOVES_PER_PAIR = 60
 
 
 class LearnedTask(NamedTuple):
@@ -55,72 +67,124 @@ class LearnedTask(NamedTuple):
     diagnostics: EdgeDiagnostics
 
 
-class Terms(NamedTuple):
-    """What is known beforehand: draws of sigma_h (N, p, p), delta, and log odds of edges (p, p)."""
+class _Terms(NamedTuple):
+    """What is known a priori: draws of sigma_h (N, p, p), delta, log odds of edges (p, p)."""
 
     draws: np.ndarray
     delta: float
     log_odds: np.ndarray
 
 
-def learn_alone(
+def learn_new_task(
+    fitted: Any,
+    task: Tasks,
+    constraints: Constraints,
+    search: SearchSettings,
+    *,
+    single: bool,
+    seeds: np.random.SeedSequence,
+) -> LearnedTask:
+    """Learn one task, as a member of the cohort of a fitted `MTGBN` or as a single task."""
+    search_seed, chain_seed = seeds.spawn(2)
+    scatter, n = task.scatters[0], task.ns[0]
+    if single:
+        choice = fitted.edge_prior_choice(task.variables)
+        start, terms = _learn_single(task, constraints, choice, search, search_seed)
+    else:
+        terms = _terms_of_cohort(fitted)
+        start = search_task(
+            scatter=scatter,
+            n=n,
+            draws=terms.draws[:: max(len(terms.draws) // fitted.n_draws, 1)],
+            nu0=fitted.nu0_,
+            log_odds=terms.log_odds,
+            constraints=constraints,
+            search=search,
+            initial=None,
+            seed=search_seed,
+        ).adjacency
+    probabilities, diagnostics = _sample_graphs(
+        scatter, float(n), terms, constraints, start, np.random.default_rng(chain_seed)
+    )
+    return LearnedTask(
+        name=task.names[0],
+        variables=task.variables,
+        n=float(n),
+        graph=start,
+        cpdag=cpdag(start),
+        edge_probabilities=probabilities,
+        adjacency_probabilities=np.minimum(probabilities + probabilities.T, 1.0),
+        diagnostics=diagnostics,
+    )
+
+
+def _terms_of_cohort(fitted: Any) -> _Terms:
+    """What the members say: draws of sigma_h, delta, and the odds of edges and directions."""
+    p = len(fitted.variables_)
+    members = fitted.graphs_[fitted.membership_ > 0.5]
+    counts = members.sum(axis=0)
+    odds = fitted.edge_prior_.log_odds(counts + counts.T, len(members))
+    choice = fitted.edge_prior_choice(fitted.variables_)
+    if fitted.shared_directions and choice.source != "sampled":
+        agreement = agreement_of(len(fitted.tasks_), fitted.edge_prior_)
+        odds = odds + log_odds_of_directions(counts, counts + counts.T, agreement)
+    draws = np.ascontiguousarray(fitted.draws_.sigma_h.reshape(-1, p, p))
+    return _Terms(draws, fitted.nu0_ - p + 1, odds)
+
+
+def _learn_single(
     task: Tasks,
     constraints: Constraints,
     edge_prior: EdgePriorChoice,
     search: SearchSettings,
     seed: np.random.SeedSequence,
-) -> tuple[np.ndarray, Terms]:
-    """Graph of one task by itself, and the terms on which it was found."""
+) -> tuple[np.ndarray, _Terms]:
+    """Graph of a single task, and the terms on which it was found."""
     p = task.n_variables
-    (graph,), (density,) = em.learn_alone(
-        task, (constraints,), edge_prior, search, seed, 1, em.silent
+    (graph,), (density,) = learn_single_tasks(
+        task, (constraints,), edge_prior, search, seeds=seed, n_jobs=1, progress=no_progress
     )
-    prior = edge_prior.prior._replace(similarity=np.inf)
+    prior = edge_prior.prior.single()
     if not edge_prior.is_fixed:
         prior = prior._replace(density=float(density))
-    scale = em.vague_sigma_h(task.scatters[0], task.ns[0])
-    draws = np.broadcast_to(scale, (_MOST_DRAWS, p, p))
-    return graph, Terms(draws, ALONE_DELTA, prior.matrix_of_log_odds(p))
+    sigma_h = single_sigma_h(task.scatters[0], task.ns[0])
+    draws = np.broadcast_to(sigma_h, (_MAX_DRAWS, p, p))
+    return graph, _Terms(draws, SINGLE_DELTA, prior.matrix_of_log_odds(p))
 
 
-def sample_graphs(
+def _sample_graphs(
     scatter: np.ndarray,
     n: float,
-    draws: np.ndarray,
-    delta: float,
-    log_odds: np.ndarray,
+    terms: _Terms,
     constraints: Constraints,
     start: np.ndarray,
     rng: np.random.Generator,
 ) -> tuple[np.ndarray, EdgeDiagnostics]:
-    """Probabilities of the edges of one task, given draws of sigma_h and the odds of its edges.
+    """Probabilities of the edges of one task.
 
     One chain begins at ``start``, the other with the required edges only.
     """
-    p = len(scatter)
-    used = min(len(draws), _MOST_DRAWS)
+    p, draws = len(scatter), terms.draws
+    used = min(len(draws), _MAX_DRAWS)
     per_block = max(round(used * (1 - _WARMUP_SHARE) / _N_BLOCKS), 1)
+    n_warmup = max(used - per_block * _N_BLOCKS, 1)
     blocks = np.zeros((_N_CHAINS, _N_BLOCKS, 1, p, p), dtype=np.int32)
-    tally, unused = np.zeros((p, p)), np.zeros((p, p))
-    n_moves = round(_MOVES * p * (p - 1) / 2)
-    required = np.ascontiguousarray(constraints.required)
-    limits = (np.ascontiguousarray(constraints.allowed), required, int(constraints.max_parents))
-    # Only every second order admits an edge that may go one way only.
-    odds = log_odds + np.log(2) * (limits[0] & ~limits[0].T)
-    for chain, first in enumerate((start, required)):
+    move_counts, unused = np.zeros((p, p)), np.zeros((p, p))
+    n_moves = round(_MOVES_PER_PAIR * p * (p - 1) / 2)
+    limits = check_constraints(constraints, p)
+    scores = empty_scores(p)
+    scores.log_odds[:] = terms.log_odds + one_way_log_odds(limits.allowed)
+    for chain, first in enumerate((start, limits.required)):
         adjacency = np.array(first, dtype=bool, order="C")
         order = np.array(topological_order(adjacency))
-        warmup = max(used - per_block * _N_BLOCKS, 1)
         chosen = rng.permutation(len(draws))
-        for k in range(warmup + per_block * _N_BLOCKS):
-            sigma_h = draws[chosen[k % len(draws)]]
-            matrices = np.array([sigma_h + scatter, sigma_h])
-            counted = unused if k < warmup else tally
-            walk(
-                rng, adjacency, order, matrices, (delta + n, delta), odds, limits, n_moves, counted
-            )
-            if k >= warmup:
-                blocks[chain, (k - warmup) // per_block, 0] += adjacency
-    probabilities = tally / (_N_CHAINS * per_block * _N_BLOCKS * n_moves)
+        for k in range(n_warmup + per_block * _N_BLOCKS):
+            sigma_h = np.array(draws[chosen[k % len(draws)]])
+            prepare_scores(scores, np.array(scatter), n, sigma_h, float(terms.delta))
+            counted = unused if k < n_warmup else move_counts
+            walk(rng, adjacency, order, scores, limits, n_moves, counted)
+            if k >= n_warmup:
+                blocks[chain, (k - n_warmup) // per_block, 0] += adjacency
+    probabilities = move_counts / (_N_CHAINS * per_block * _N_BLOCKS * n_moves)
     diagnostics = diagnose_edges(blocks, per_block)
     return probabilities, EdgeDiagnostics(diagnostics.rhat[0], diagnostics.ess[0])

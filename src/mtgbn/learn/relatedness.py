@@ -5,22 +5,22 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from mtgbn.model.edge_prior import edge_counts, estimate_edge_prior, unshared_edge_prior
-from mtgbn.sampling.diagnostics import smooth_weights
+from mtgbn.chain.diagnostics import smooth_weights
+from mtgbn.model.edge_prior import EdgePrior, edge_counts, estimate_edge_prior, smoothed_density
 
 __all__ = ["Relatedness", "describe_relatedness"]
 
-# A task whose probability of belonging is not above this is named.
-_DOUBTFUL = 0.5
+# A task is a member if its membership probability is above this.
+_MEMBER = 0.5
 
-# A share of the others' say above or below which it is called large or small.
+# A weight of the other tasks is called large above the first, small below the second.
 _LARGE, _SMALL = 0.5, 0.1
 
-# Above this the coefficients of the tasks hardly differ, and a reader should know why.
+# Above this weight the coefficients of the tasks hardly differ, and a reader should know why.
 _NEARLY_ALL = 0.9
 _ABOUT_OWN = (
-    " So strengths are nearly the same in all tasks that have a connection; whether a task has it is "
-    "decided by its own data, too."
+    " Strengths are therefore nearly the same in all tasks that have a connection. Whether a task has a "
+    "connection is decided by its own data, too."
 )
 
 
@@ -30,22 +30,22 @@ class Relatedness(NamedTuple):
     Attributes
     ----------
     delta : float
-        nu0 - p + 1: how many rows of a task's own the shared sigma_h is worth.
+        nu0 - p + 1: the shared sigma_h weighs as much as this number of a task's own rows.
     share : float
-        delta / (delta + n) for the median n: the others' say in a task's coefficients.
+        delta / (delta + n) for the median n: the weight of the others in a task's coefficients.
     joined : float
-        Share of the pairs that are joined, in the graphs of the tasks that belong.
+        Share of the pairs that are joined, in the graphs of the members.
     density, similarity : float
-        r and s of the edge prior by which these graphs are most probable.
+        r and s of the edge prior under which these graphs are most probable.
     edge_correlation : float
         1/(1 + s): correlation of an edge's presence in one task with that in another.
     membership : array (m,)
-        Posterior probability that a task belongs to the others.
+        Posterior probability that a task is a member.
     leave_one_out : array (m,)
-        Log density of a task's data given all other tasks minus that on its own, per degree of freedom,
-        with its graph as sampled; below 0 the others do not help to predict it.
+        Log density of a task's data given all other tasks minus that of a single task, per degree of
+        freedom, with its graph as sampled; below 0 the others do not help to predict it.
     pareto : array (m,)
-        Shape of the tail of the importance weights behind it; above 0.7 it is a rough guess.
+        Tail shape of the importance weights behind ``leave_one_out``; above 0.7 it is a rough guess.
     task_names : tuple of str
     """
 
@@ -67,21 +67,21 @@ class Relatedness(NamedTuple):
         if len(self.task_names) > 1:
             lines.insert(
                 0,
-                f"The tasks' connections are {degree} alike in strength: what the others say of one "
-                f"counts as much as {_rounded(self.delta)} rows of the task's own data "
+                f"The tasks' connections are {degree} alike in strength: in every task, the other "
+                f"tasks weigh as much as {_rounded(self.delta)} rows of the task's own data "
                 f"({self.share:.0%} of the total)."
                 + (_ABOUT_OWN if self.share > _NEARLY_ALL else ""),
             )
-        outside = [
+        single = [
             f"{name} ({probability:.2f})"
             for name, probability in zip(self.task_names, self.membership, strict=True)
-            if not probability > _DOUBTFUL
+            if not probability > _MEMBER
         ]
-        if outside:
-            do, are = ("task does", "is") if len(outside) == 1 else ("tasks do", "are")
+        if single:
+            are = "task is" if len(single) == 1 else "tasks are"
             lines.append(
-                f"{len(outside)} {do} not seem to belong to the others (probability of belonging in "
-                f"brackets), and {are} learned alone: {', '.join(outside)}."
+                f"{len(single)} {are} too different from the others and learned as single tasks "
+                f"(membership probability in brackets): {', '.join(single)}."
             )
         elif len(self.task_names) > 1:
             lines.append("No task stands out from the others.")
@@ -96,7 +96,7 @@ class Relatedness(NamedTuple):
         elif self.edge_correlation > _SMALL:
             degree = "moderately"
         return (
-            f" Which ones is {degree} related between tasks "
+            f" The joined pairs are {degree} related between tasks "
             f"(correlation {self.edge_correlation:.2f})."
         )
 
@@ -114,38 +114,51 @@ def describe_relatedness(
     ns: np.ndarray,
     task_names: tuple[str, ...],
 ) -> Relatedness:
-    """Gather the numbers; ``advantages`` (chains, rounds, m) are log likelihood ratios of the draws.
+    """Gather the numbers.
 
-    ``members`` (chains, rounds, m) says whether a task belonged to the others in a round. Rounds without
-    it are draws given the others already, and if they are the majority they are used. Otherwise those
-    with it are reweighted by the inverse of its likelihood ratio; the weights are smoothed (PSIS,
-    Vehtari et al.).
+    Parameters
+    ----------
+    delta : float
+    graphs : array (m, p, p)
+    members : array (chains, rounds, m) of bool
+        Whether a task was a member.
+    advantages : array (chains, rounds, m)
+        Log likelihood as a member minus that as a single task.
+    ns : array (m,)
+    task_names : tuple of str
+
+    Notes
+    -----
+    Rounds in which a task was single are draws given the other tasks; if they are the majority they
+    are used. Otherwise the rounds in which it was a member are reweighted by the inverse of its
+    likelihood ratio; the weights are smoothed (PSIS, Vehtari et al.).
     """
     membership = members.mean(axis=(0, 1))
+    is_member = membership > _MEMBER
     n_tasks = advantages.shape[-1]
     left_out, pareto = np.empty(n_tasks), np.zeros(n_tasks)
     for t in range(n_tasks):
-        belongs = membership[t] > _DOUBTFUL
-        values = advantages[..., t][members[..., t] == belongs]
-        log_weights = -values * belongs
+        values = advantages[..., t][members[..., t] == is_member[t]]
+        log_weights = -values * is_member[t]
         if np.ptp(log_weights) > 0:
             log_weights, pareto[t] = smooth_weights(log_weights)
         left_out[t] = logsumexp(log_weights + values) - logsumexp(log_weights)
     n_pairs = max(graphs.shape[1] * (graphs.shape[1] - 1) / 2, 1)
-    together = graphs[membership > _DOUBTFUL]
-    if len(together) < 2:  # nobody shares anything with anybody
-        prior = unshared_edge_prior(edge_counts(graphs), len(graphs))
+    member_graphs = graphs[is_member]
+    if len(member_graphs) < 2:  # no two tasks share anything
+        prior = EdgePrior(smoothed_density(edge_counts(graphs), len(graphs)), np.inf)
     else:
-        prior = estimate_edge_prior(edge_counts(together), len(together))
+        prior = estimate_edge_prior(edge_counts(member_graphs), len(member_graphs))
+    shown = member_graphs if len(member_graphs) else graphs
     return Relatedness(
-        float(delta),
-        float(delta / (delta + np.median(ns))),
-        float(np.mean((together if len(together) else graphs).sum(axis=(1, 2))) / n_pairs),
-        prior.density,
-        prior.similarity,
-        1 / (1 + prior.similarity),
-        membership,
-        left_out / ns,
-        pareto,
-        task_names,
+        delta=float(delta),
+        share=float(delta / (delta + np.median(ns))),
+        joined=float(np.mean(shown.sum(axis=(1, 2))) / n_pairs),
+        density=float(np.mean(prior.density)),
+        similarity=prior.similarity,
+        edge_correlation=1 / (1 + prior.similarity),
+        membership=membership,
+        leave_one_out=left_out / ns,
+        pareto=pareto,
+        task_names=task_names,
     )

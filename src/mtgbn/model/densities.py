@@ -1,11 +1,8 @@
-"""Normalising constants, marginal likelihood and structure priors (docs/model.md, sections 1 to 3)."""
-
-from typing import Literal
+"""Normalising constants and marginal likelihood (docs/model.md, sections 1 and 2)."""
 
 import numpy as np
 
 from mtgbn.errors import InputError
-from mtgbn.graphs import moral_graph, triangulate
 from mtgbn.model.arguments import (
     check_adjacencies,
     check_degree,
@@ -19,30 +16,9 @@ from mtgbn.model.log_determinants import (
     normaliser_coefficients,
     workspace,
 )
-from mtgbn.model.signed_sets import (
-    SignedSets,
-    cliques_and_separators,
-    families,
-    is_adjacency,
-    signed_sets,
-)
+from mtgbn.model.signed_sets import SignedSets, families, is_adjacency, signed_sets
 
-__all__ = [
-    "STRUCTURE_PRIORS",
-    "StructurePrior",
-    "log_marginal_likelihood",
-    "log_normaliser",
-    "log_structure_prior",
-    "triangulated_sets",
-]
-
-StructurePrior = Literal["uniform", "restricted", "scale_free", "decomposable"]
-STRUCTURE_PRIORS: tuple[StructurePrior, ...] = (
-    "uniform",
-    "restricted",
-    "scale_free",
-    "decomposable",
-)
+__all__ = ["checked_log_normaliser", "log_marginal_likelihood", "log_normaliser"]
 
 
 def log_normaliser(signed_sets_or_adjacency, d: float, matrix) -> float:
@@ -74,7 +50,7 @@ def log_normaliser(signed_sets_or_adjacency, d: float, matrix) -> float:
     shape = np.shape(signed_sets_or_adjacency) if is_adjacency(signed_sets_or_adjacency) else (p, p)
     if shape != (p, p):
         raise InputError(f"the adjacency matrix has shape {shape}, matrix has shape {(p, p)}")
-    return _log_normaliser(sets, d, matrix)
+    return checked_log_normaliser(sets, d, matrix)
 
 
 def log_marginal_likelihood(scatter, n: float, adjacency, sigma_h, nu0: float) -> float:
@@ -100,58 +76,15 @@ def log_marginal_likelihood(scatter, n: float, adjacency, sigma_h, nu0: float) -
     sets = families(check_adjacencies([adjacency], 1, p)[0])
     return (
         -n * p / 2 * np.log(2 * np.pi)
-        + _log_normaliser(sets, delta + n, sigma_h + scatter)
-        - _log_normaliser(sets, delta, sigma_h)
+        + checked_log_normaliser(sets, delta + n, sigma_h + scatter)
+        - checked_log_normaliser(sets, delta, sigma_h)
     )
 
 
-def log_structure_prior(adjacency, sigma_h, nu0: float, kind: StructurePrior) -> float:
-    """Log prior of a DAG given sigma_h.
-
-    Parameters
-    ----------
-    adjacency : array (p, p)
-        The DAG; ``adjacency[i, j]`` means i -> j.
-    sigma_h : array (p, p)
-    nu0 : float
-    kind : {"uniform", "restricted", "scale_free", "decomposable"}
-        ``uniform`` is 0. ``restricted`` is the inverse Wishart density integrated over the precisions
-        that obey the DAG; it depends on the units of the data. ``scale_free`` is ``restricted``
-        relative to the same with the diagonal of sigma_h, free of units. ``decomposable`` is
-        ``restricted`` for the triangulated moral graph, as the paper writes it; it does not decompose
-        over families, so every change of an edge means a new triangulation. Where a moral graph has
-        several minimal triangulations the choice goes by the order of the variables.
-    """
-    check_structure_prior(kind)
-    sigma_h = check_positive_definite(sigma_h, "sigma_h")
-    p = len(sigma_h)
-    delta = check_delta(nu0, p)
-    (adjacency,) = check_adjacencies([adjacency], 1, p)
-    if kind == "uniform":
-        return 0.0
-    sets = triangulated_sets(adjacency) if kind == "decomposable" else families(adjacency)
-    complete = signed_sets([(+1, range(p))])
-    value = _log_normaliser(sets, delta, sigma_h) - _log_normaliser(complete, delta, sigma_h)
-    if kind == "scale_free":
-        diagonal = np.diag(np.diag(sigma_h))
-        value -= _log_normaliser(sets, delta, diagonal) - _log_normaliser(complete, delta, diagonal)
-    return value
-
-
-def check_structure_prior(kind: str) -> None:
-    """Raise an error that lists the choices unless ``kind`` is one of them."""
-    if kind not in STRUCTURE_PRIORS:
-        raise InputError(f"the structure prior must be one of {STRUCTURE_PRIORS}; got {kind!r}")
-
-
-def triangulated_sets(adjacency: np.ndarray) -> SignedSets:
-    """Cliques and separators of the triangulated moral graph of a DAG."""
-    return cliques_and_separators(triangulate(moral_graph(adjacency)))
-
-
-def _log_normaliser(sets: SignedSets, d: float, matrix: np.ndarray) -> float:
-    *coefficients, constant = normaliser_coefficients(sets, d)
+def checked_log_normaliser(sets: SignedSets, d: float, matrix: np.ndarray) -> float:
+    """`log_normaliser` of arguments that were checked before."""
+    outer, inner, constant = normaliser_coefficients(sets, d)
     owners = np.zeros(len(sets.weights), dtype=np.int64)
-    terms = batch(sets, *coefficients, owners, matrix[None])
+    terms = batch(sets, outer, inner, owners, matrix[None])
     nothing = np.zeros(matrix.size)
     return constant + log_determinants(terms, nothing, np.zeros(matrix.size), workspace(terms))

@@ -21,13 +21,15 @@ from scipy.io import netcdf_file
 
 import mtgbn
 from mtgbn._utils.files import read_npz, sync_folder, writing
+from mtgbn.chain.draws import Draws
 from mtgbn.errors import InputError
 from mtgbn.graphs import to_dot, to_graphml
-from mtgbn.learn import AVG, MTGBN, SIG, EdgePrior, Iteration
+from mtgbn.learn import AVG, MTGBN, SIG
+from mtgbn.learn.joint import Iteration
 from mtgbn.learn.probabilities import EdgeDiagnostics
 from mtgbn.learn.relatedness import Relatedness
+from mtgbn.model.edge_prior import EdgePrior
 from mtgbn.results.tables import edge_table, probability_table
-from mtgbn.sampling import Draws
 from mtgbn.search import Knowledge
 from mtgbn.tasks import Tasks
 
@@ -315,7 +317,7 @@ def _restore(folder: Path, about: dict[str, Any]):
             shapes[name] = tuple({"m": m, "p": p}[letter] for letter in letters)
     _check_shapes(arrays, shapes)
     edge_prior = _decode(EdgePrior, about["edge_prior"], arrays)
-    estimator._store(tasks, arrays["graphs"], edge_prior, arrays["cpdags"])
+    estimator.store_graphs(tasks, arrays["graphs"], edge_prior, arrays["cpdags"])
     estimator.order_ = None if about["order"] is None else tuple(about["order"])
     estimator.agreement_ = _number(about["agreement"])
     estimator.random_state_ = about["settings"]["random_state"]

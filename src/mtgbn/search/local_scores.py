@@ -13,7 +13,6 @@ from scipy.special import gammaln
 from mtgbn._utils.arguments import real_array
 from mtgbn._utils.compiled import kernel
 from mtgbn.errors import InputError
-from mtgbn.model import StructurePrior
 from mtgbn.model.arguments import check_delta, check_positive_definite, check_scatters
 from mtgbn.model.log_determinants import LARGEST_PRODUCT, SMALLEST_PRODUCT
 
@@ -69,15 +68,14 @@ def gather_scores(
     n: float,
     sigma_h_draws,
     nu0: float,
-    structure_prior: StructurePrior = "uniform",
-    log_edge_odds=0.0,
+    log_odds=0.0,
     *,
     checked: bool = False,
 ) -> LocalScores:
     """Prepare the local scores of one task.
 
-    Summed over the families of a DAG they give the mean over the draws of the log marginal likelihood
-    plus the log structure prior, up to a constant that is the same for all DAGs, plus the edge prior.
+    Summed over the families of a DAG they give the mean over the draws of the log marginal
+    likelihood, up to a constant that is the same for all DAGs, plus the edge prior.
 
     Parameters
     ----------
@@ -85,17 +83,11 @@ def gather_scores(
     n : float
     sigma_h_draws : array (N, p, p) or (p, p)
     nu0 : float
-    structure_prior : {"uniform", "restricted", "scale_free"}
-    log_edge_odds : float or array (p, p)
-        Log prior odds of every edge i -> j.
+    log_odds : float or array (p, p)
+        Prior log odds of every edge i -> j.
     checked : bool
         The scatter is that of a `Tasks` and the draws are a sampler's: leave out their checks.
     """
-    if structure_prior not in ("uniform", "restricted", "scale_free"):
-        raise InputError(
-            "a local score needs a structure prior that is a sum over families: 'uniform', "
-            f"'restricted' or 'scale_free'; got {structure_prior!r}"
-        )
     draws = real_array(sigma_h_draws, "sigma_h_draws")
     draws = draws[None] if draws.ndim == 2 else draws
     if draws.ndim != 3 or len(draws) == 0:
@@ -106,37 +98,32 @@ def gather_scores(
     delta = check_delta(nu0, p)
     if not checked:
         (scatter,), (n,) = check_scatters([scatter], [n], p)
-    odds = _check_odds(log_edge_odds, p)
     sizes = np.arange(p)
     constants = gammaln((delta + n + sizes) / 2) - n / 2 * np.log(np.pi)
-    if structure_prior == "restricted":
-        constants += (delta + sizes) / 2 * np.log(2) + sizes / 2 * np.log(2 * np.pi)
-    else:
-        constants -= gammaln((delta + sizes) / 2)
-    bonus = odds.copy()
-    deviations = np.zeros((p, len(draws)))
-    if structure_prior == "scale_free":
-        halves = np.log(np.einsum("tii->it", draws)) / 2
-        means = halves.mean(axis=1)
-        bonus += means[:, None] + means
-        deviations = halves - means[:, None]
-    lanes = [draws + scatter, draws] if structure_prior == "uniform" else [draws + scatter]
-    matrices = np.ascontiguousarray(np.concatenate(lanes).transpose(1, 2, 0))
+    constants -= gammaln((delta + sizes) / 2)
     degrees = np.array([delta + n, delta])
-    improvement = _SMALLEST_IMPROVEMENT + _ROUNDING * p * degrees[0]
-    return LocalScores(matrices, len(draws), degrees, constants, bonus, deviations, improvement)
+    matrices = np.concatenate([draws + scatter, draws]).transpose(1, 2, 0)
+    return LocalScores(
+        matrices=np.ascontiguousarray(matrices),
+        n_draws=len(draws),
+        degrees=degrees,
+        constants=constants,
+        edge_bonus=_check_odds(log_odds, p).copy(),
+        end_deviations=np.zeros((p, len(draws))),
+        improvement=_SMALLEST_IMPROVEMENT + _ROUNDING * p * degrees[0],
+    )
 
 
-def _check_odds(log_edge_odds, p: int) -> np.ndarray:
-    odds = real_array(log_edge_odds, "log_edge_odds")
+def _check_odds(log_odds, p: int) -> np.ndarray:
+    odds = real_array(log_odds, "log_odds")
     if odds.ndim == 0:
         odds = np.full((p, p), float(odds))
     if odds.shape != (p, p):
-        raise InputError(f"log_edge_odds must be a number or a ({p}, {p}) array; got {odds.shape}")
+        raise InputError(f"log_odds must be a number or a ({p}, {p}) array; got {odds.shape}")
     if not (odds < np.inf).all():
         i, j = np.argwhere(~(odds < np.inf))[0]
         raise InputError(
-            f"log_edge_odds must be below infinity; element ({i}, {j}) is {odds[i, j]}. To require an "
+            f"log_odds must be below infinity; element ({i}, {j}) is {odds[i, j]}. To require an "
             "edge use Knowledge"
         )
     return odds

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from mtgbn._utils.names import listed
 from mtgbn.errors import ImproperPosteriorError
 from mtgbn.model.posterior import Posterior
 
@@ -50,7 +51,7 @@ def check_proper(posterior: Posterior, variables: Sequence[str] | None = None) -
             f"without bound; the tasks together need more than {2 * growth[worst]:.4g} further "
             f"degrees of freedom. {remedy}"
         )
-    exponent, direction = -np.inf, None
+    exponent, direction = -np.inf, np.zeros(p)
     # Under `uniform` the first check has told the degrees of freedom, and more than 2 p settle it.
     if not (is_uniform and p + 1 - 2 * growth.max() > 2 * p):
         exponent, direction = _worst_growing_direction(pairs, posterior.full_coefficient, p)
@@ -102,7 +103,8 @@ def _pairs(posterior: Posterior):
         shifts[:, columns, rows] = shifts[:, rows, columns]
         members = positions[rows == columns].T.astype(np.int64) // p
         coefficients = terms.coefficients[coefficient_start : coefficient_start + 2 * count]
-        yield _Batch(members, inner, *coefficients.reshape(2, count), shifts)
+        of_inner, of_outer = coefficients.reshape(2, count)
+        yield _Batch(members, inner, of_inner, of_outer, shifts)
         start, coefficient_start = stop, coefficient_start + 2 * count
 
 
@@ -187,7 +189,7 @@ def _directions_without_variation(pairs, p: int) -> list[np.ndarray]:
     sets contain them and hold against the collapse; row reduction finds them. Of many vectors, which
     only very short tasks have, those with the fewest variables are kept.
     """
-    found = {}
+    found: dict[tuple, np.ndarray] = {}
     for batch in pairs:
         scale = np.sqrt(np.einsum("bii->bi", batch.shifts))
         has_data = (scale > 0).all(axis=1)
@@ -238,9 +240,6 @@ def _exponent_of_collapse(pairs, full_coefficient: float, direction: np.ndarray)
     return float(total)
 
 
-def _listed(names: Sequence[str], chosen: np.ndarray, most: int = 5) -> str:
-    listed = [names[j] for j in np.flatnonzero(chosen)]
-    if len(listed) == len(names):
-        return "all variables"
-    more = f" and {len(listed) - most} more" if len(listed) > most else ""
-    return ", ".join(listed[:most]) + more
+def _listed(names: Sequence[str], chosen: np.ndarray) -> str:
+    found = [names[j] for j in np.flatnonzero(chosen).tolist()]
+    return "all variables" if len(found) == len(names) else listed(found)

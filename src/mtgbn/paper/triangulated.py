@@ -9,9 +9,9 @@ import numpy as np
 
 from mtgbn._utils.seeds import seed_sequence
 from mtgbn.graphs import junction_tree, moral_graph, triangulate
-from mtgbn.model import signed_sets
 from mtgbn.model.arguments import check_delta
 from mtgbn.model.log_determinants import normaliser_coefficients
+from mtgbn.model.signed_sets import signed_sets
 from mtgbn.search.found import Found
 from mtgbn.search.hill_climbing import check_initial, has_path, shake
 from mtgbn.search.knowledge import Constraints, check_constraints
@@ -75,11 +75,11 @@ def climb_triangulated(
     constraints = check_constraints(constraints, len(scores.matrices))
     start = constraints.required if initial is None else check_initial(initial, constraints)
     rng = np.random.default_rng(seed_sequence(random_state))
-    best = None
-    for restart in range(n_restarts + 1):
-        graph = start if restart == 0 else shake(best.adjacency, constraints, rng)
+    best = _climb(scores, prior, constraints, start)
+    for _ in range(n_restarts):
+        graph = shake(best.adjacency, constraints, rng)
         found = _climb(scores, prior, constraints, graph)
-        if best is None or found.score > best.score + scores.improvement:
+        if found.score > best.score + scores.improvement:
             best = found
     return best
 

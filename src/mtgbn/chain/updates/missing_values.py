@@ -1,112 +1,98 @@
-"""Data augmentation for tasks with missing values (docs/model.md, sections 2 and 13).
+"""Update of the missing values: data augmentation (docs/model.md, sections 2 and 13).
 
-One round for one task, given its graph and sigma_h: precision Omega and mean mu given the completed
-rows, then the missing values given Omega, mu and the observed values. The mean has a flat prior,
-so that Omega given the completed rows depends on their scatter with rows - 1 degrees of freedom
-alone, as everywhere else. Together with a sampler of sigma_h and of the graphs given the scatters,
-rounds leave the joint posterior as it is. Values are taken to be missing at random.
+For one task, given its graph and sigma_h: precision Omega and mean mu given the completed rows, then
+the missing values given Omega, mu and the observed values. The mean has a flat prior, so that Omega
+given the completed rows depends on their scatter with rows - 1 degrees of freedom alone, as everywhere
+else. Together with the updates of sigma_h and of the graphs given the scatters, rounds leave the joint
+posterior invariant. Values are taken to be missing at random.
 """
-
-from typing import NamedTuple
 
 import numpy as np
 
 from mtgbn._utils.compiled import kernel
-from mtgbn.errors import InputError
+from mtgbn.chain.state import SINGLE_DELTA
 from mtgbn.model.triangular import factorise, solve_backward, solve_forward
 
-__all__ = ["Completed", "complete_rows", "draw_missing", "first_completion"]
-
-
-class Completed(NamedTuple):
-    """Where the imputation of one task stands; ``rows`` is changed in place.
-
-    Attributes
-    ----------
-    rows : array (rows, p)
-        Observed values and the present draw of the missing ones.
-    is_missing : array (rows, p) of bool
-    """
-
-    rows: np.ndarray
-    is_missing: np.ndarray
-
-
-def first_completion(rows: np.ndarray) -> Completed:
-    """Column means where ``rows`` has nan, 0 in a column without any value: a start."""
-    is_missing = np.isnan(rows)
-    known = np.where(is_missing, 0.0, rows)
-    means = known.sum(axis=0) / np.maximum((~is_missing).sum(axis=0), 1)
-    return Completed(np.ascontiguousarray(np.where(is_missing, means, rows)), is_missing)
-
-
-def draw_missing(
-    rng: np.random.Generator,
-    completed: Completed,
-    adjacency: np.ndarray,
-    sigma_h: np.ndarray,
-    scatter: np.ndarray,
-    n: float,
-    delta: float,
-    factor: float = 1.0,
-) -> np.ndarray:
-    """Draw the missing values of one task anew, in place, and return the scatter, (p, p).
-
-    Parameters
-    ----------
-    rng : Generator
-    completed : Completed
-        `first_completion` of the rows, or where the last round ended.
-    adjacency : array (p, p)
-        A DAG; A[i, j] = 1 for the edge i -> j.
-    sigma_h : array (p, p)
-    scatter : array (p, p)
-        Of the completed rows: what the last round returned, or a first guess.
-    n : float
-        Degrees of freedom of ``scatter``.
-    delta : float
-        nu0 - p + 1.
-    factor : float
-        What the scatter of the rows is multiplied by: `Tasks.scatter_factor`. If it is not 1, rows
-        count for less than they are, and the values are drawn from what so many rows can tell.
-    """
-    outcome = np.empty(completed.rows.shape[1:] * 2)
-    done = complete_rows(
-        rng,
-        completed,
-        np.ascontiguousarray(adjacency, dtype=np.bool_),
-        np.ascontiguousarray(sigma_h, dtype=np.float64),
-        np.ascontiguousarray(scatter, dtype=np.float64),
-        float(n),
-        float(delta),
-        float(factor),
-        outcome,
-    )
-    if not done:
-        raise InputError(
-            "sigma_h or a precision became numerically singular; rescale or drop variables"
-        )
-    return outcome
+__all__ = ["draw_missing", "update_missing_values"]
 
 
 @kernel(error_model="numpy")
-def complete_rows(rng, completed, adjacency, sigma_h, scatter, n, delta, factor, outcome):
-    """`draw_missing` for compiled callers; the new scatter goes to ``outcome``.
+def update_missing_values(rng, data, state, sigma_h):
+    """Draw the missing values of every task, in place; scatters follow.
 
-    False if a matrix lost its definiteness; the rows are then of no use any more.
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    data : ChainData
+    state : ChainState
+        ``rows`` and ``scatters`` change.
+    sigma_h : array (p, p)
+
+    Returns
+    -------
+    bool
+        False if a matrix lost its definiteness; the rows are then useless.
     """
     p = sigma_h.shape[0]
-    matrix = sigma_h + scatter
+    for k in range(data.incomplete.size):
+        t = data.incomplete[k]
+        prior, delta = sigma_h, state.delta[()]
+        if not state.members[t]:
+            prior, delta = np.zeros((p, p)), SINGLE_DELTA
+            for j in range(p):
+                prior[j, j] = data.single_scales[t, j]
+        first, last = data.row_starts[k], data.row_starts[k + 1]
+        if not draw_missing(
+            rng,
+            state.rows[first:last],
+            data.is_missing[first:last],
+            state.adjacencies[t],
+            prior + state.scatters[t],
+            delta + data.ns[t],
+            data.scatter_factors[k],
+            state.scatters[t],
+        ):
+            return False
+    return True
+
+
+@kernel(error_model="numpy")
+def draw_missing(rng, rows, is_missing, adjacency, matrix, degrees, factor, scatter):
+    """Draw the missing values of one task given its graph, in place.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    rows : array (rows, p)
+        Observed values and the present draw of the missing ones.
+    is_missing : array (rows, p) of bool
+    adjacency : array (p, p) of bool
+    matrix : array (p, p)
+        sigma_h plus the scatter of the completed rows.
+    degrees : float
+        delta plus the degrees of freedom of that scatter.
+    factor : float
+        What the scatter of the rows is multiplied by. If it is not 1, rows count for less than they
+        are, and the values are drawn from what that number of rows can tell.
+    scatter : array (p, p)
+        Gets the scatter of the rows after the draw.
+
+    Returns
+    -------
+    bool
+        False if a matrix lost its definiteness; the rows are then useless.
+    """
+    p = matrix.shape[0]
     precision = np.zeros((p, p))
     work = np.empty((p, p))
     means = np.empty(p)
-    if not draw_precision(rng, adjacency, matrix, delta + n, precision, work):
+    if not draw_precision(rng, adjacency, matrix, degrees, precision, work):
         return False
-    if not draw_means(rng, completed, precision, means, work):
+    if not draw_means(rng, rows, is_missing, precision, means, work):
         return False
-    if not draw_rows(rng, completed, precision, means, work):
+    if not draw_rows(rng, rows, is_missing, precision, means, work):
         return False
-    _scatter_rows(completed.rows, factor, means, outcome)
+    _scatter_rows(rows, factor, means, scatter)
     return True
 
 
@@ -143,9 +129,8 @@ def draw_precision(rng, adjacency, matrix, degrees, precision, factor):
 
 
 @kernel(error_model="numpy")
-def draw_means(rng, completed, precision, means, factor):
+def draw_means(rng, rows, is_missing, precision, means, factor):
     """Draw the mean of the rows, normal around that of the completed ones with (rows Omega)^-1."""
-    rows, is_missing = completed
     n_rows, p = rows.shape
     for j in range(p):
         means[j] = rng.standard_normal() / np.sqrt(n_rows)
@@ -165,9 +150,8 @@ def draw_means(rng, completed, precision, means, factor):
 
 
 @kernel(error_model="numpy")
-def draw_rows(rng, completed, precision, means, factor):
+def draw_rows(rng, rows, is_missing, precision, means, factor):
     """Draw the missing values of every row given its observed ones, in place."""
-    rows, is_missing = completed
     n_rows, p = rows.shape
     members = np.empty(p, dtype=np.int64)
     values = np.empty(p)

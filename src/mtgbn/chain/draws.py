@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mtgbn.sampling import diagnostics
+from mtgbn.chain import diagnostics
 
 __all__ = ["Diagnostics", "Draws"]
 

@@ -1,35 +1,90 @@
-"""Leapfrog trajectories in compiled code: everything that HMC does between two adaptations."""
+"""Update of sigma_h: one trajectory of Hamiltonian Monte Carlo (docs/model.md, sections 7 and 14).
 
+Between two adaptations everything is compiled. The paper's sampler of sigma_h given graphs,
+`mtgbn.paper.sample_sigma_h`, runs the same trajectories.
+"""
+
+from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import cholesky
 
 from mtgbn._utils.compiled import kernel
-from mtgbn.model.coordinates import sigma_h_of, unconstrained_value_and_gradient
+from mtgbn.model.coordinates import coordinates_of, sigma_h_of, unconstrained_value_and_gradient
+from mtgbn.model.family_terms import family_terms
+from mtgbn.model.log_determinants import LANES
 from mtgbn.model.posterior import Posterior
 
 __all__ = [
+    "TARGET_ACCEPTANCE",
+    "HMCInfo",
     "Hamiltonian",
+    "TrajectorySettings",
     "begin",
+    "contiguous_factor",
     "degrees_of_freedom",
+    "empty_info",
     "find_step_size",
     "leapfrog",
+    "learned_inverse_mass",
     "run_trajectories",
+    "update_sigma_h",
 ]
 
 # An energy error beyond this is a divergence: the integrator has left the path for good.
 _DIVERGENCE = 1000.0
 
 
-# Doubling a step size so often is enough for any.
-_MOST_DOUBLINGS = 60
+# More doublings or halvings than any step size needs.
+_MAX_DOUBLINGS = 60
+
+# Target acceptance rate, and trajectories of a chain: shorter than those of draws of sigma_h alone,
+# since the graphs change after each of them.
+TARGET_ACCEPTANCE = 0.8
+_LENGTH, _JITTER, _MAX_STEPS = 1.5, 0.5, 256.0
+
+
+class TrajectorySettings(NamedTuple):
+    """How long trajectories are; all fields are floats, so that one version is compiled.
+
+    Attributes
+    ----------
+    n_steps : float
+        Leapfrog steps; 0: as many as the trajectory length needs.
+    trajectory_length : float
+        In standard deviations of the posterior, as far as the mass matrix knows them.
+    jitter : float
+        The length of each trajectory is drawn from 1 - jitter to 1 + jitter times the given one.
+    target_acceptance, max_steps : float
+    """
+
+    n_steps: float
+    trajectory_length: float
+    jitter: float
+    target_acceptance: float
+    max_steps: float
+
+
+class HMCInfo(NamedTuple):
+    """Per transition, (n,): acceptance probability, energy, leapfrog steps, whether it diverged."""
+
+    acceptance: np.ndarray
+    energy: np.ndarray
+    n_steps: np.ndarray
+    divergent: np.ndarray
+
+
+def empty_info(n: int) -> HMCInfo:
+    """Room for a number of transitions."""
+    return HMCInfo(np.empty(n), np.empty(n), np.empty(n, dtype=np.int64), np.empty(n, dtype=bool))
 
 
 class Hamiltonian(NamedTuple):
-    """What the trajectories follow: a posterior in its coordinates, and the masses.
+    """What trajectories follow: a posterior in its coordinates, and the masses.
 
-    ``dense_mass`` is the Cholesky factor of a dense mass matrix, or 0 x 0; then ``inverse_mass``, the
-    diagonal of an inverse mass matrix, counts.
+    ``dense_mass`` is the Cholesky factor of a dense mass matrix. If it is 0 x 0, ``inverse_mass`` is
+    used, the diagonal of the inverse mass matrix.
     """
 
     posterior: Posterior
@@ -38,13 +93,77 @@ class Hamiltonian(NamedTuple):
     dense_mass: np.ndarray
 
 
-@kernel(error_model="numpy")
+@kernel(error_model="numpy", inline="always")
+def update_sigma_h(rng, data, state, psi_factor, sigma_h):
+    """Update sigma_h given the members' graphs and delta.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    data : ChainData
+    state : ChainState
+        The coordinates change; a chain that has not begun gets masses and a step size.
+    psi_factor : array (p, p)
+        Cholesky factor of ``state.centre``.
+    sigma_h : array (p, p)
+        Gets the new sigma_h.
+
+    Returns
+    -------
+    acceptance : float
+    divergent : bool
+    """
+    p = data.psi_scales.size
+    delta = state.delta[()]
+    terms = family_terms(state.adjacencies, state.members, state.scatters, data.ns, delta)
+    size = 0
+    for each in terms.outer_sizes:
+        size = max(size, each)
+    triangle = (size * (size + 1) // 2, LANES)
+    small = (np.empty(triangle), np.empty(triangle), np.empty(LANES), np.empty(LANES))
+    squares = np.zeros((5, p, p))
+    work = (squares[0], squares[1], squares[2], squares[3], squares[4], small)
+    centre_factor = np.empty((p, p))
+    for i in range(p):
+        for j in range(p):
+            centre_factor[i, j] = sqrt(delta) * psi_factor[i, j]
+    hamiltonian = Hamiltonian(
+        Posterior(terms, data.log_determinant_coefficient, 0.0, p, delta * data.psi_scales),
+        centre_factor,
+        state.inverse_mass,
+        np.empty((0, 0)),
+    )
+    if state.step_size[()] == 0.0:
+        state.step_size[()] = begin(rng, hamiltonian, state.coordinates, work)
+    draws = np.empty((1, p, p))
+    info = HMCInfo(
+        np.empty(1), np.empty(1), np.empty(1, dtype=np.int64), np.empty(1, dtype=np.bool_)
+    )
+    settings = TrajectorySettings(0.0, _LENGTH, _JITTER, TARGET_ACCEPTANCE, _MAX_STEPS)
+    run_trajectories(
+        rng,
+        hamiltonian,
+        state.coordinates,
+        state.step_size[()],
+        False,
+        settings,
+        work,
+        draws,
+        info,
+    )
+    for i in range(p):
+        for j in range(p):
+            sigma_h[i, j] = draws[0, i, j]
+    return info.acceptance[0], info.divergent[0]
+
+
+@kernel(error_model="numpy", inline="always")
 def begin(rng, hamiltonian, position, work):
-    """Choose masses and a position near the centre, in place; returns a step size.
+    """Choose masses and a position near the centre, in place; return a step size.
 
     Around its mean, a Wishart distribution with n degrees of freedom has variance 1/n in the whitened
-    coordinates below the diagonal and 1/(2 n) on it. The start is a draw of that, so that R-hat can
-    tell chains apart.
+    coordinates below the diagonal and 1/(2 n) on it. The position is drawn from that distribution,
+    so that R-hat can tell chains apart.
     """
     degrees = degrees_of_freedom(hamiltonian.posterior, hamiltonian.centre_factor, work)
     index = 0
@@ -57,9 +176,9 @@ def begin(rng, hamiltonian, position, work):
     return find_step_size(rng, hamiltonian, position, work)
 
 
-@kernel(error_model="numpy")
+@kernel(error_model="numpy", inline="always")
 def degrees_of_freedom(posterior, centre_factor, work):
-    """Of the Wishart distribution with the same curvature, 2 n p, along the common scale; at least 1."""
+    """Degrees n of the Wishart distribution with the same curvature, 2 n p, along the common scale."""
     p = posterior.n_variables
     position, gradient = np.empty(p * (p + 1) // 2), np.empty(p * (p + 1) // 2)
     curvature = 0.0
@@ -77,7 +196,7 @@ def degrees_of_freedom(posterior, centre_factor, work):
     return max(curvature / (2 * p), 1.0)
 
 
-@kernel(error_model="numpy")
+@kernel(error_model="numpy", inline="always")
 def find_step_size(rng, hamiltonian, position, work):
     """Double or halve the step size until one step is accepted about as often as not; take half.
 
@@ -92,7 +211,7 @@ def find_step_size(rng, hamiltonian, position, work):
     )
     energy = draw_momentum(rng, hamiltonian, start_momentum) - value
     step_size, direction = 0.5, 0
-    for _ in range(_MOST_DOUBLINGS):
+    for _ in range(_MAX_DOUBLINGS):
         for k in range(d):
             proposal[k], gradient[k] = position[k], start_gradient[k]
             momentum[k] = start_momentum[k]
@@ -108,12 +227,31 @@ def find_step_size(rng, hamiltonian, position, work):
     return step_size / (4.0 if direction == 1 else 2.0)
 
 
-@kernel(error_model="numpy")
-def run_trajectories(
-    rng, hamiltonian, position, step_size, adapt, numbers, work, draws, statistics
-):
-    """Make transitions from ``position``, in place, and return the step size to go on with."""
-    n_steps, trajectory_length, jitter, target_acceptance, max_steps = numbers
+@kernel(error_model="numpy", inline="always")
+def run_trajectories(rng, hamiltonian, position, step_size, adapts, settings, work, draws, info):
+    """Make as many transitions from ``position`` as ``draws`` has room for, in place.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    hamiltonian : Hamiltonian
+    position : array (d,)
+        Where the chain stands.
+    step_size : float
+    adapts : bool
+        Whether to adapt the step size by dual averaging.
+    settings : TrajectorySettings
+    work : tuple of arrays
+        From `coordinates_workspace`.
+    draws : array (n, p, p)
+        Gets sigma_h after every transition.
+    info : HMCInfo
+
+    Returns
+    -------
+    float
+        The step size to go on with.
+    """
     d = position.size
     gradient = np.empty(d)
     proposal = np.empty(d)
@@ -130,8 +268,10 @@ def run_trajectories(
     for t in range(draws.shape[0]):
         kinetic = draw_momentum(rng, hamiltonian, momentum)
         energy = kinetic - value
-        wanted = n_steps if n_steps > 0 else min(trajectory_length / step_size, max_steps)
-        wanted *= 1.0 + jitter * (2.0 * rng.random() - 1.0)
+        wanted = settings.n_steps
+        if not wanted > 0:
+            wanted = min(settings.trajectory_length / step_size, settings.max_steps)
+        wanted *= 1.0 + settings.jitter * (2.0 * rng.random() - 1.0)
         steps = int(max(1.0, np.round(wanted)))
         # Loops are compiled faster than assignments of arrays, which check their shapes.
         for k in range(d):
@@ -154,10 +294,10 @@ def run_trajectories(
                 position[k], gradient[k] = proposal[k], proposal_gradient[k]
             value = new_value
             energy = kinetic - new_value
-        if adapt:
+        if adapts:
             count = t + 1.0
             share = 1.0 / (count + 10.0)
-            error = (1.0 - share) * error + share * (target_acceptance - acceptance)
+            error = (1.0 - share) * error + share * (settings.target_acceptance - acceptance)
             logarithm = start - np.sqrt(count) / 0.05 * error
             weight = count**-0.75
             smoothed = weight * logarithm + (1.0 - weight) * smoothed
@@ -167,14 +307,14 @@ def run_trajectories(
             for j in range(i + 1):
                 draws[t, i, j] = sigma_h[i, j]
                 draws[t, j, i] = sigma_h[i, j]
-        statistics[0, t] = acceptance
-        statistics[1, t] = energy
-        statistics[2, t] = done
-        statistics[3, t] = divergent
-    return np.exp(smoothed) if adapt else step_size
+        info.acceptance[t] = acceptance
+        info.energy[t] = energy
+        info.n_steps[t] = done
+        info.divergent[t] = divergent
+    return np.exp(smoothed) if adapts else step_size
 
 
-@kernel(error_model="numpy")
+@kernel(error_model="numpy", inline="always")
 def leapfrog(hamiltonian, position, momentum, gradient, step_size, velocity, work):
     """One step, in place; ``gradient`` belongs to ``position`` before and after. Returns the value."""
     for k in range(position.size):
@@ -234,3 +374,25 @@ def to_velocity(hamiltonian, momentum, velocity):
     for k in range(d):
         kinetic += 0.5 * momentum[k] * velocity[k]
     return kinetic
+
+
+# Weight, in draws, of the variances that a coordinate had before a window.
+_SHRINKAGE = 10.0
+
+
+def learned_inverse_mass(
+    draws: np.ndarray, centre: np.ndarray, inverse_mass: np.ndarray
+) -> np.ndarray:
+    """Variances of the coordinates of ``draws`` (n, p, p) about a centre.
+
+    They are shrunk towards the present ones, scaled to the same average.
+    """
+    variances = coordinates_of(draws, contiguous_factor(centre)).var(axis=0)
+    weight = len(draws) / (len(draws) + _SHRINKAGE)
+    expected = inverse_mass * np.mean(variances / inverse_mass)
+    return weight * variances + (1 - weight) * expected
+
+
+def contiguous_factor(matrix: np.ndarray) -> np.ndarray:
+    """Lower Cholesky factor, in the one memory layout for which kernels are compiled."""
+    return np.ascontiguousarray(cholesky(matrix, lower=True))

@@ -8,13 +8,16 @@ import numpy as np
 
 from mtgbn._utils.arguments import check_count
 from mtgbn._utils.seeds import seed_sequence
+from mtgbn.chain.draws import Draws
+from mtgbn.chain.threads import stoppable_threads
 from mtgbn.errors import InputError
-from mtgbn.model import StructurePrior, build_posterior, check_proper, unstructured_sigma_h
 from mtgbn.model.arguments import check_positive_definite
-from mtgbn.sampling import gibbs, hmc
-from mtgbn.sampling.draws import Draws
-from mtgbn.sampling.labelled_graphs import stack_graphs
-from mtgbn.sampling.threads import stoppable_threads
+from mtgbn.model.unstructured import unstructured_sigma_h
+from mtgbn.paper import gibbs, hmc
+from mtgbn.paper.labelled_graphs import stack_graphs
+from mtgbn.paper.posterior import build_posterior
+from mtgbn.paper.propriety import check_proper
+from mtgbn.paper.structure_priors import StructurePrior
 from mtgbn.tasks import Tasks
 
 __all__ = ["sample_sigma_h"]
@@ -76,6 +79,15 @@ def sample_sigma_h(
     -------
     Draws
 
+    Examples
+    --------
+    >>> from mtgbn.simulate import simulate_tasks
+    >>> simulation = simulate_tasks(n_tasks=4, n_variables=3, n_rows=60, random_state=0)
+    >>> sample_sigma_h(
+    ...     simulation.tasks, simulation.adjacencies, nu0=10, n_draws=50, n_chains=2, random_state=0
+    ... )
+    <Draws of sigma_h: 2 chains x 50 draws, 3 variables, hmc>
+
     Raises
     ------
     ImproperPosteriorError
@@ -110,9 +122,9 @@ def sample_sigma_h(
     dispersed = warm_start is None
     seeds = seed_sequence(random_state).spawn(n_chains)
 
-    def run(chain: int, look_up: Callable[[], None]):
+    def run(chain: int, raise_if_stopped: Callable[[], None]):
         def report(made: int) -> None:
-            look_up()
+            raise_if_stopped()
             if progress is not None:
                 progress(made)
 
@@ -127,8 +139,11 @@ def sample_sigma_h(
             )
         return hmc.run_chain(posterior, start, rng, n_draws, n_warmup, hmc_settings, report)
 
-    with stoppable_threads(min(n_jobs or os.cpu_count(), n_chains)) as (pool, look_up):
-        chains = pool.map(run, range(n_chains), [look_up] * n_chains)
+    with stoppable_threads(min(n_jobs or os.cpu_count() or 1, n_chains)) as (
+        pool,
+        raise_if_stopped,
+    ):
+        chains = pool.map(run, range(n_chains), [raise_if_stopped] * n_chains)
         draws, infos, ends = zip(*chains, strict=True)
     shape = (n_chains, n_draws)
     statistics = {

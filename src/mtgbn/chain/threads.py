@@ -17,13 +17,13 @@ def stoppable_threads(n_threads: int) -> Iterator[tuple[ThreadPoolExecutor, Call
     """
     stopped = Event()
 
-    def look_up() -> None:
+    def raise_if_stopped() -> None:
         if stopped.is_set():
             raise _StoppedError
 
     with ThreadPoolExecutor(n_threads) as pool:
         try:
-            yield pool, look_up
+            yield pool, raise_if_stopped
         except BaseException:
             stopped.set()
             pool.shutdown(wait=False, cancel_futures=True)

@@ -9,33 +9,28 @@ from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import cholesky
 
+from mtgbn.chain.updates.sigma_h import (
+    Hamiltonian,
+    HMCInfo,
+    TrajectorySettings,
+    contiguous_factor,
+    degrees_of_freedom,
+    empty_info,
+    find_step_size,
+    learned_inverse_mass,
+    run_trajectories,
+)
 from mtgbn.errors import InputError
 from mtgbn.model.arguments import check_positive_definite
 from mtgbn.model.coordinates import (
-    coordinates_of,
     coordinates_workspace,
     from_unconstrained,
     to_unconstrained,
 )
 from mtgbn.model.posterior import Posterior
-from mtgbn.sampling.trajectories import (
-    Hamiltonian,
-    degrees_of_freedom,
-    find_step_size,
-    run_trajectories,
-)
 
-__all__ = [
-    "HMCInfo",
-    "HMCSettings",
-    "HMCState",
-    "contiguous_factor",
-    "initial_state",
-    "learn",
-    "run_chain",
-]
+__all__ = ["HMCSettings", "HMCState", "initial_state", "run_chain"]
 
 # Warm-up: after the second and the third window the coordinates are centred at the window's mean and
 # the masses set to its precisions; the step size is adapted anew in every window.
@@ -46,10 +41,6 @@ _PORTION = 25
 
 # A shorter window teaches nothing.
 _SHORTEST_WINDOW = 10
-
-# Weight, in draws, of what was known of a coordinate's variance before a window.
-_SHRINKAGE = 10.0
-
 
 # A trajectory of more steps is a mistake.
 _MOST_STEPS = 1_000_000
@@ -109,9 +100,9 @@ class HMCSettings(NamedTuple):
 
 
 class HMCState(NamedTuple):
-    """Where a chain stands, and all that it has learned on the way.
+    """Where a chain of sigma_h given graphs stands, and what it has learned on the way.
 
-    A step size of 0 is one that has yet to be found.
+    A step size of 0 has yet to be found.
     """
 
     centre: np.ndarray
@@ -124,15 +115,6 @@ class HMCState(NamedTuple):
     def sigma_h(self) -> np.ndarray:
         """The draw at which the chain stands."""
         return from_unconstrained(self.position, self.centre)
-
-
-class HMCInfo(NamedTuple):
-    """Per draw: acceptance probability, energy, leapfrog steps, and whether the path diverged."""
-
-    acceptance: np.ndarray
-    energy: np.ndarray
-    n_steps: np.ndarray
-    divergent: np.ndarray
 
 
 def initial_state(
@@ -197,16 +179,16 @@ def run_chain(
     if windows.min() < _SHORTEST_WINDOW:  # too few draws to learn more than the step size
         windows = np.array([n_warmup])
     for number, length in enumerate(windows):
-        draws, _, state = _run(posterior, state, rng, length, settings, dense_mass, adapt=True)
+        draws, _, state = _run(posterior, state, rng, length, settings, dense_mass, adapts=True)
         if 0 < number < len(windows) - 1:
-            state = learn(state, draws, settings)
+            state = _learned(state, draws, settings)
         if progress is not None:
             progress(int(length))
     draws, infos = [], []
     for start in range(0, n_draws, _PORTION):
         length = min(_PORTION, n_draws - start)
         portion, info, state = _run(
-            posterior, state, rng, length, settings, dense_mass, adapt=False
+            posterior, state, rng, length, settings, dense_mass, adapts=False
         )
         draws.append(portion)
         infos.append(info)
@@ -225,30 +207,26 @@ def _with_step_size(posterior, state, dense_mass, rng) -> HMCState:
     return state._replace(step_size=find_step_size(rng, hamiltonian, state.position, work))
 
 
-def _run(posterior, state, rng, n, settings, dense_mass, adapt):
+def _run(posterior, state, rng, n, settings, dense_mass, *, adapts):
     p = posterior.n_variables
-    draws = np.empty((n, p, p))
-    statistics = np.empty((4, n))
+    draws, info = np.empty((n, p, p)), empty_info(n)
     position = state.position.copy()
     step_size = run_trajectories(
         rng,
         _hamiltonian(posterior, state, dense_mass),
         position,
         state.step_size,
-        adapt and settings.step_size is None and n >= _SHORTEST_WINDOW,
-        (
-            float(settings.n_steps or 0),
-            float(settings.trajectory_length),
-            float(settings.jitter),
-            float(settings.target_acceptance),
-            float(settings.max_steps),
+        adapts and settings.step_size is None and n >= _SHORTEST_WINDOW,
+        TrajectorySettings(
+            n_steps=float(settings.n_steps or 0),
+            trajectory_length=float(settings.trajectory_length),
+            jitter=float(settings.jitter),
+            target_acceptance=float(settings.target_acceptance),
+            max_steps=float(settings.max_steps),
         ),
         coordinates_workspace(posterior),
         draws,
-        statistics,
-    )
-    info = HMCInfo(
-        statistics[0], statistics[1], statistics[2].astype(np.int64), statistics[3].astype(bool)
+        info,
     )
     return draws, info, state._replace(position=position, step_size=step_size)
 
@@ -269,31 +247,16 @@ def _fixed_mass(posterior, state, settings) -> tuple[np.ndarray, HMCState]:
     raise InputError(f"mass_matrix must have shape ({d},) or ({d}, {d}); got {mass.shape}")
 
 
-def learn(
-    state: HMCState,
-    draws: np.ndarray,
-    settings: HMCSettings = HMCSettings(),  # noqa: B008, a NamedTuple does not change
-) -> HMCState:
-    """Centre the coordinates at the mean of the draws and learn their variances there.
-
-    Variances are shrunk towards the present ones, scaled to the same average.
-    """
+def _learned(state: HMCState, draws: np.ndarray, settings: HMCSettings) -> HMCState:
+    """Centre the coordinates at the mean of the draws and learn their variances there."""
     if settings.whiten:
         mean = draws.mean(axis=0)
         state = state._replace(centre=mean, position=to_unconstrained(state.sigma_h, mean))
     if settings.mass_matrix is not None:
         return state
-    variances = coordinates_of(draws, contiguous_factor(state.centre)).var(axis=0)
-    weight = len(draws) / (len(draws) + _SHRINKAGE)
-    expected = state.inverse_mass * np.mean(variances / state.inverse_mass)
-    return state._replace(inverse_mass=weight * variances + (1 - weight) * expected)
+    inverse_mass = learned_inverse_mass(draws, state.centre, state.inverse_mass)
+    return state._replace(inverse_mass=inverse_mass)
 
 
 def _hamiltonian(posterior: Posterior, state: HMCState, dense_mass: np.ndarray) -> Hamiltonian:
     return Hamiltonian(posterior, contiguous_factor(state.centre), state.inverse_mass, dense_mass)
-
-
-def contiguous_factor(matrix: np.ndarray) -> np.ndarray:
-    """Cholesky factor, as compiled code wants it."""
-    # one memory layout, so that compiled code is compiled once
-    return np.ascontiguousarray(cholesky(matrix, lower=True))

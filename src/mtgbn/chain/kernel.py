@@ -1,0 +1,110 @@
+"""One round of a chain, in compiled code: the updates in their order (docs/model.md, section 14).
+
+With few variables a call from Python takes longer than an update, so that rounds run in portions.
+"""
+
+from math import lgamma
+
+import numpy as np
+
+from mtgbn._utils.compiled import kernel
+from mtgbn.chain.likelihoods import log_likelihoods
+from mtgbn.chain.updates.delta import DELTA_STEPS, TARGET_DELTA_ACCEPTANCE, update_delta
+from mtgbn.chain.updates.graphs import update_graphs
+from mtgbn.chain.updates.membership import update_membership
+from mtgbn.chain.updates.sigma_h import TARGET_ACCEPTANCE, update_sigma_h
+from mtgbn.model.edge_prior import EdgeTerms, add_log_odds, log_probability_of_edges
+from mtgbn.model.unstructured import log_prior_of_delta
+
+__all__ = ["run_rounds"]
+
+# The largest step of ln delta, in standard deviations of a proposal.
+_LARGEST_DELTA_STEP = 3.0
+
+
+@kernel(error_model="numpy")
+def run_rounds(rng, data, state, psi_factor, first, last, adapts, trace):
+    """Run some rounds, in place.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    data : ChainData
+    state : ChainState
+    psi_factor : array (p, p)
+        Cholesky factor of ``state.centre``.
+    first, last : int
+        Rows of ``trace`` that are written, one per round: first to last - 1.
+    adapts : bool
+        Whether step sizes are adapted.
+    trace : ChainTrace
+        Gets what every round ends with; frequencies and means gain sums.
+    """
+    m, p, _ = state.scatters.shape
+    nobody, everybody = np.zeros(m, dtype=np.bool_), np.ones(m, dtype=np.bool_)
+    as_single, as_members = np.empty(m), np.empty(m)
+    sigma_h = np.empty((p, p))
+    for k in range(first, last):
+        acceptance, is_divergent = update_sigma_h(rng, data, state, psi_factor, sigma_h)
+        accepted = update_delta(rng, data, state, sigma_h) if data.samples_delta else 0
+        log_likelihoods(data, state, nobody, sigma_h, state.delta[()], as_single)
+        log_likelihoods(data, state, everybody, sigma_h, state.delta[()], as_members)
+        for t in range(m):
+            trace.advantages[k, t] = as_members[t] - as_single[t]
+        if data.samples_membership:
+            update_membership(rng, data, state, trace.advantages[k])
+        if data.n_moves > 0:
+            update_graphs(rng, data, state, sigma_h, trace.move_frequencies)
+        trace.acceptance[k] = acceptance
+        trace.n_divergent[()] += is_divergent
+        _record(data, state, sigma_h, k, trace)
+        if adapts:
+            _adapt(data, state, acceptance, accepted)
+
+
+@kernel(error_model="numpy", inline="always")
+def _record(data, state, sigma_h, k, trace):
+    """Write the state at the end of round k to the trace."""
+    m, p, _ = state.scatters.shape
+    delta = state.delta[()]
+    terms = EdgeTerms(state.density, state.similarity[()], data.agreement, state.single_log_odds)
+    add_log_odds(terms, state.adjacencies, state.members, state.counts, trace.log_odds)
+    values = np.empty(m)
+    log_likelihoods(data, state, state.members, sigma_h, delta, values)
+    value = log_prior_of_delta(delta)
+    value += log_probability_of_edges(
+        terms, state.adjacencies, state.members, state.counts, data.free
+    )
+    n_members = n_edges = 0
+    for t in range(m):
+        value += values[t]
+        trace.members[k, t] = state.members[t]
+        n_members += state.members[t]
+        for i in range(p):
+            for j in range(p):
+                if state.adjacencies[t, i, j]:
+                    n_edges += 1
+                    trace.end_counts[t, i, j] += 1
+    # The share of members is uniform a priori.
+    value += lgamma(n_members + 1.0) + lgamma(m - n_members + 1.0) - lgamma(m + 2.0)
+    for i in range(p):
+        for j in range(p):
+            trace.psi[k, i, j] = sigma_h[i, j] / delta
+    trace.delta[k] = delta
+    trace.density[k] = state.density[0, 1]
+    trace.similarity[k] = state.similarity[()]
+    trace.log_density[k] = value
+    trace.n_edges[k] = n_edges
+
+
+@kernel(error_model="numpy", inline="always")
+def _adapt(data, state, acceptance, accepted):
+    """Bring the step sizes nearer to those with the target acceptance rates."""
+    state.n_adapted[()] += 1
+    n_adapted = state.n_adapted[()]
+    gain = (n_adapted - state.n_learned[()]) ** -0.6
+    state.step_size[()] *= np.exp(gain * (acceptance - TARGET_ACCEPTANCE))
+    if data.samples_delta:
+        error = accepted / DELTA_STEPS - TARGET_DELTA_ACCEPTANCE
+        delta_step = state.delta_step[()] * np.exp(n_adapted**-0.6 * error)
+        state.delta_step[()] = min(delta_step, _LARGEST_DELTA_STEP)

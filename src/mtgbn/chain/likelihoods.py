@@ -1,0 +1,180 @@
+"""Marginal likelihoods of tasks at one sigma_h, in compiled code (docs/model.md, sections 2 and 10)."""
+
+from math import lgamma, log
+from typing import NamedTuple
+
+import numpy as np
+
+from mtgbn._utils.compiled import kernel
+from mtgbn.chain.state import SINGLE_DELTA
+from mtgbn.model.log_determinants import LARGEST_PRODUCT, SMALLEST_PRODUCT
+
+__all__ = [
+    "TaskScores",
+    "empty_scores",
+    "family_score",
+    "log_likelihoods",
+    "prepare_scores",
+    "prepare_single",
+    "task_log_likelihoods",
+]
+
+
+class TaskScores(NamedTuple):
+    """All that is needed to score any family of one task at one sigma_h; filled by `prepare_scores`.
+
+    Attributes
+    ----------
+    posterior_matrix, prior_matrix : array (p, p)
+        sigma_h + T and sigma_h.
+    degrees : array (2,)
+        Their degrees of freedom, delta + n and delta.
+    constants : array (p,)
+        The part of a score that depends on the number of parents only.
+    log_odds : array (p, p)
+        Prior log odds of every edge i -> j, given all other tasks.
+    posterior_factor, prior_factor : array (p, p)
+        Room for Cholesky factors.
+    """
+
+    posterior_matrix: np.ndarray
+    prior_matrix: np.ndarray
+    degrees: np.ndarray
+    constants: np.ndarray
+    log_odds: np.ndarray
+    posterior_factor: np.ndarray
+    prior_factor: np.ndarray
+
+
+@kernel
+def empty_scores(p):
+    """Room for the scores of a task with p variables, and prior log odds of 0."""
+    return TaskScores(
+        np.empty((p, p)),
+        np.empty((p, p)),
+        np.empty(2),
+        np.empty(p),
+        np.zeros((p, p)),
+        np.empty((p, p)),
+        np.empty((p, p)),
+    )
+
+
+@kernel
+def prepare_scores(scores, scatter, n, sigma_h, delta):
+    """Write matrices, degrees of freedom and constants of a task with this sigma_h and delta."""
+    p = scatter.shape[0]
+    for i in range(p):
+        for j in range(p):
+            scores.prior_matrix[i, j] = sigma_h[i, j]
+            scores.posterior_matrix[i, j] = sigma_h[i, j] + scatter[i, j]
+    scores.degrees[0], scores.degrees[1] = delta + n, delta
+    for q in range(p):
+        scores.constants[q] = lgamma((delta + n + q) / 2) - lgamma((delta + q) / 2)
+
+
+@kernel
+def prepare_single(scores, scatter, n, scales):
+    """`prepare_scores` for a single task, whose prior matrix is diagonal with these ``scales``."""
+    p = scatter.shape[0]
+    for i in range(p):
+        for j in range(p):
+            scores.prior_matrix[i, j] = scales[i] if i == j else 0.0
+            scores.posterior_matrix[i, j] = scores.prior_matrix[i, j] + scatter[i, j]
+    scores.degrees[0], scores.degrees[1] = SINGLE_DELTA + n, SINGLE_DELTA
+    for q in range(p):
+        scores.constants[q] = lgamma((SINGLE_DELTA + n + q) / 2) - lgamma((SINGLE_DELTA + q) / 2)
+
+
+@kernel(error_model="numpy", inline="always")
+def log_likelihoods(data, state, members, sigma_h, delta, values):
+    """Write the log likelihood of every task, if these tasks were the ``members`` (m,)."""
+    task_log_likelihoods(
+        state.adjacencies,
+        members,
+        state.scatters,
+        data.ns,
+        sigma_h,
+        delta,
+        data.single_scales,
+        values,
+    )
+
+
+@kernel(error_model="numpy")
+def task_log_likelihoods(adjacencies, members, scatters, ns, sigma_h, delta, single_scales, values):
+    """Write the log marginal likelihood of every task, up to a constant of the data alone.
+
+    Parameters
+    ----------
+    adjacencies : array (m, p, p) of bool
+    members : array (m,) of bool
+        Tasks whose prior matrix is sigma_h; that of the others is diagonal, ``single_scales``.
+    scatters : array (m, p, p)
+    ns : array (m,)
+    sigma_h : array (p, p)
+    delta : float
+    single_scales : array (m, p)
+    values : array (m,)
+        Gets the result.
+    """
+    m, p, _ = scatters.shape
+    scores = empty_scores(p)
+    parents = np.empty(p, dtype=np.int64)
+    for t in range(m):
+        if members[t]:
+            prepare_scores(scores, scatters[t], ns[t], sigma_h, delta)
+        else:
+            prepare_single(scores, scatters[t], ns[t], single_scales[t])
+        values[t] = 0.0
+        for node in range(p):
+            q = 0
+            for a in range(p):
+                if adjacencies[t, a, node]:
+                    parents[q] = a
+                    q += 1
+            values[t] += family_score(scores, node, parents, q)
+
+
+@kernel(error_model="numpy")
+def family_score(scores, node, parents, n_parents):
+    """Local score of one family: the node with the first ``n_parents`` of ``parents``."""
+    value = scores.constants[n_parents]
+    for k in range(n_parents):
+        value += scores.log_odds[parents[k], node]
+    # Both matrices in one loop: the processor works on one while it waits for the other.
+    both, prior = scores.posterior_matrix, scores.prior_matrix
+    factor, prior_factor = scores.posterior_factor, scores.prior_factor
+    determinant, prior_determinant, logarithm = 1.0, 1.0, 0.0
+    pivot = prior_pivot = 1.0
+    for i in range(n_parents + 1):
+        row = parents[i] if i < n_parents else node
+        for j in range(i):
+            column = parents[j]
+            entry, prior_entry = both[row, column], prior[row, column]
+            for k in range(j):
+                entry -= factor[i, k] * factor[j, k]
+                prior_entry -= prior_factor[i, k] * prior_factor[j, k]
+            factor[i, j] = entry * factor[j, j]
+            prior_factor[i, j] = prior_entry * prior_factor[j, j]
+        pivot, prior_pivot = both[row, row], prior[row, row]
+        for k in range(i):
+            pivot -= factor[i, k] ** 2
+            prior_pivot -= prior_factor[i, k] ** 2
+        if not (pivot > 0.0 and prior_pivot > 0.0):
+            return -np.inf
+        if i < n_parents:
+            # the diagonals hold reciprocals
+            factor[i, i] = 1.0 / np.sqrt(pivot)
+            prior_factor[i, i] = 1.0 / np.sqrt(prior_pivot)
+            if not (
+                SMALLEST_PRODUCT < determinant < LARGEST_PRODUCT
+                and SMALLEST_PRODUCT < prior_determinant < LARGEST_PRODUCT
+            ):
+                logarithm += log(prior_determinant) - log(determinant)
+                determinant = prior_determinant = 1.0
+            determinant *= pivot
+            prior_determinant *= prior_pivot
+    value += (logarithm + log(prior_determinant) - log(determinant)) / 2
+    value += (scores.degrees[1] + n_parents) / 2 * log(prior_pivot)
+    return value - (scores.degrees[0] + n_parents) / 2 * log(pivot)

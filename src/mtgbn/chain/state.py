@@ -1,0 +1,321 @@
+"""The structures of a chain: what is given, where it stands, what it went through.
+
+Python and compiled code use the same ones. Everything in a `ChainState` and a `ChainTrace` is an
+array, so that updates can change it in place; single numbers are arrays without dimensions.
+m is the number of tasks, p that of variables, d = p (p + 1)/2.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from mtgbn.graphs import descendants, topological_order
+from mtgbn.model.edge_prior import EdgePrior, free_pairs, one_way_log_odds
+from mtgbn.model.posterior import HyperPrior
+from mtgbn.model.unstructured import unstructured_sigma_h
+from mtgbn.search.knowledge import Constraints
+from mtgbn.tasks import Tasks
+
+__all__ = [
+    "SINGLE_DELTA",
+    "ChainData",
+    "ChainState",
+    "ChainTrace",
+    "chain_data",
+    "copy_of",
+    "empty_trace",
+    "first_state",
+    "single_scales",
+    "with_edge_prior",
+]
+
+# delta of the prior of a single task, whose mean is the diagonal matrix of the task's variances.
+SINGLE_DELTA = 3.0
+
+# Step of ln delta with which a chain begins to adapt.
+_FIRST_DELTA_STEP = 0.3
+
+
+class ChainData(NamedTuple):
+    """What is given to a chain and stays the same.
+
+    Attributes
+    ----------
+    ns : array (m,)
+        Degrees of freedom of the scatters.
+    psi_scales : array (p,)
+        Diagonal of the scale matrix of the prior of Psi = sigma_h / delta.
+    log_determinant_coefficient : float
+        Of ln|sigma_h| in the log density of that prior.
+    single_scales : array (m, p)
+        Diagonals of the prior matrices of single tasks, whose delta is `SINGLE_DELTA`.
+    allowed, required : array (p, p) of bool
+        Edges i -> j that may and that must be in every graph.
+    max_parents : int
+    free : array (p, p) of bool
+        Pairs that may be joined or not.
+    one_way : array (p, p)
+        Added to the log prior odds of edges that can go one way only; see `one_way_log_odds`.
+    agreement : float
+        How independent the directions of shared edges are; infinity: not shared.
+    incomplete : array (k,)
+        Positions of the tasks with missing values.
+    row_starts : array (k + 1,)
+        Where the rows of each of these tasks begin in ``rows`` of the state.
+    is_missing : array (rows, p) of bool
+        Missing values in these rows.
+    scatter_factors : array (k,)
+        What the scatter of a task's completed rows is multiplied by.
+    n_moves : int
+        Moves between graphs, per task and round; 0 holds the graphs fixed.
+    samples_delta, samples_membership, samples_edge_prior : bool
+        Which of these a round updates; the others are held fixed.
+    """
+
+    ns: np.ndarray
+    psi_scales: np.ndarray
+    log_determinant_coefficient: float
+    single_scales: np.ndarray
+    allowed: np.ndarray
+    required: np.ndarray
+    max_parents: int
+    free: np.ndarray
+    one_way: np.ndarray
+    agreement: float
+    incomplete: np.ndarray
+    row_starts: np.ndarray
+    is_missing: np.ndarray
+    scatter_factors: np.ndarray
+    n_moves: int
+    samples_delta: bool
+    samples_membership: bool
+    samples_edge_prior: bool
+
+
+class ChainState(NamedTuple):
+    """Where a chain stands; changed in place.
+
+    Attributes
+    ----------
+    centre : array (p, p)
+        Psi at which the coordinates of HMC are centred.
+    coordinates : array (d,)
+        Position of HMC: Psi in unconstrained coordinates, which do not depend on delta.
+    inverse_mass : array (d,)
+        Diagonal of HMC's inverse mass matrix.
+    step_size : array ()
+        Of HMC; 0 as long as a chain has not begun.
+    delta, delta_step : array ()
+        delta, and the step size of ln delta.
+    density, similarity, single_log_odds : array (p, p), (), (p, p)
+        The edge prior: r of every pair, s, and the log prior odds of every edge in a single task.
+    adjacencies : array (m, p, p) of bool
+    orders : array (m, p)
+        Variables of every task from first to last; parents come before their children.
+    members : array (m,) of bool
+        Tasks that share sigma_h and edges with each other; the others are single tasks.
+    counts : array (p, p)
+        Members that have i -> j.
+    scatters : array (m, p, p)
+        Of the data, with the present draw of missing values.
+    rows : array (rows, p)
+        Rows of the tasks with missing values, completed by the present draw.
+    n_adapted, n_learned : array ()
+        Rounds that adapted step sizes, and how many of them were before the last change of
+        coordinates.
+    window : array (rounds, p, p)
+        Psi of the rounds since that change, from which the next one is learned.
+    """
+
+    centre: np.ndarray
+    coordinates: np.ndarray
+    inverse_mass: np.ndarray
+    step_size: np.ndarray
+    delta: np.ndarray
+    delta_step: np.ndarray
+    density: np.ndarray
+    similarity: np.ndarray
+    single_log_odds: np.ndarray
+    adjacencies: np.ndarray
+    orders: np.ndarray
+    members: np.ndarray
+    counts: np.ndarray
+    scatters: np.ndarray
+    rows: np.ndarray
+    n_adapted: np.ndarray
+    n_learned: np.ndarray
+    window: np.ndarray
+
+
+class ChainTrace(NamedTuple):
+    """What some rounds of a chain went through.
+
+    Attributes
+    ----------
+    psi : array (rounds, p, p)
+        sigma_h / delta.
+    delta, density, similarity : array (rounds,)
+    log_density : array (rounds,)
+        Of data, graphs, members and ln delta, given Psi and the edge prior.
+    n_edges, acceptance : array (rounds,)
+        Edges of all tasks; acceptance probability of HMC.
+    members : array (rounds, m) of bool
+    advantages : array (rounds, m)
+        Log likelihood of a task's data as a member minus that as a single task.
+    log_odds : array (m, p, p)
+        Mean over the rounds of the prior log odds of every edge, given the other tasks' graphs.
+    move_frequencies : array (m, p, p)
+        Share of the moves after which i -> j was there.
+    end_counts : array (m, p, p) of int
+        Rounds at whose end i -> j was there.
+    scatters : array (m, p, p)
+        Mean over the rounds.
+    row_means : array (m, p)
+        Means of the completed rows, averaged over the rounds; 0 for tasks without missing values.
+    n_divergent : array () of int
+    """
+
+    psi: np.ndarray
+    delta: np.ndarray
+    density: np.ndarray
+    similarity: np.ndarray
+    log_density: np.ndarray
+    n_edges: np.ndarray
+    acceptance: np.ndarray
+    members: np.ndarray
+    advantages: np.ndarray
+    log_odds: np.ndarray
+    move_frequencies: np.ndarray
+    end_counts: np.ndarray
+    scatters: np.ndarray
+    row_means: np.ndarray
+    n_divergent: np.ndarray
+
+
+def chain_data(
+    tasks: Tasks,
+    constraints: Constraints,
+    *,
+    agreement: float = np.inf,
+    n_moves: int,
+    samples_delta: bool = True,
+    samples_membership: bool = True,
+    samples_edge_prior: bool = False,
+) -> ChainData:
+    """Put together what is given; the prior of Psi is centred at the pooled variances."""
+    scatters, p = tasks.scatters, tasks.n_variables
+    psi_scales = np.einsum("tii->i", np.ascontiguousarray(scatters)) / tasks.ns.sum()
+    required = np.ascontiguousarray(constraints.required)
+    # Where required edges settle the order of a pair, every order admits its edge. Allowing the
+    # other direction, which would close a cycle, exempts the edge from `one_way_log_odds`.
+    allowed = constraints.allowed | (constraints.allowed.T & descendants(required).T)
+    incomplete = sorted(tasks.incomplete)
+    rows = [tasks.incomplete[t] for t in incomplete]
+    return ChainData(
+        ns=np.array(tasks.ns),
+        psi_scales=psi_scales,
+        log_determinant_coefficient=HyperPrior(psi_scales).coefficient,
+        single_scales=single_scales(scatters, tasks.ns),
+        allowed=np.ascontiguousarray(allowed),
+        required=required,
+        max_parents=int(constraints.max_parents),
+        free=free_pairs(allowed, required),
+        one_way=one_way_log_odds(allowed),
+        agreement=float(agreement),
+        incomplete=np.array(incomplete, dtype=np.int64),
+        row_starts=np.cumsum([0, *map(len, rows)]),
+        is_missing=np.isnan(np.concatenate(rows)) if rows else np.empty((0, p), dtype=bool),
+        scatter_factors=np.array([tasks.scatter_factor(t) for t in incomplete], dtype=float),
+        n_moves=int(n_moves),
+        samples_delta=bool(samples_delta),
+        samples_membership=bool(samples_membership) and len(tasks) > 1,
+        samples_edge_prior=bool(samples_edge_prior),
+    )
+
+
+def single_scales(scatters: np.ndarray, ns: np.ndarray) -> np.ndarray:
+    """Diagonals of the prior matrices of single tasks, (m, p): their own variances."""
+    return np.einsum("tii->ti", scatters) / ns[:, None]
+
+
+def first_state(
+    data: ChainData, tasks: Tasks, adjacencies: np.ndarray, *, delta: float, edge_prior: EdgePrior
+) -> ChainState:
+    """Start at given graphs, with all tasks as members.
+
+    The first round begins near the sigma_h that complete graphs would have. Missing values start at
+    their column means. The density of single tasks is that of ``edge_prior``.
+    """
+    m, p = len(tasks), tasks.n_variables
+    d = p * (p + 1) // 2
+    scatters = np.array(tasks.scatters)
+    sigma_h = unstructured_sigma_h(scatters, data.ns, delta + p - 1, checked=True)
+    graphs = np.array(adjacencies, dtype=bool, order="C")
+    rows = [_with_column_means(tasks.incomplete[t]) for t in data.incomplete]
+    return ChainState(
+        centre=sigma_h / delta,
+        coordinates=np.zeros(d),
+        inverse_mass=np.ones(d),
+        step_size=np.array(0.0),
+        delta=np.array(float(delta)),
+        delta_step=np.array(_FIRST_DELTA_STEP),
+        density=edge_prior.matrix(p),
+        similarity=np.array(float(edge_prior.similarity)),
+        single_log_odds=edge_prior.single().matrix_of_log_odds(p),
+        adjacencies=graphs,
+        orders=np.array([topological_order(graph) for graph in graphs]),
+        members=np.ones(m, dtype=bool),
+        counts=graphs.sum(axis=0),
+        scatters=scatters,
+        rows=np.concatenate(rows) if rows else np.empty((0, p)),
+        n_adapted=np.array(0),
+        n_learned=np.array(0),
+        window=np.empty((0, p, p)),
+    )
+
+
+def _with_column_means(rows: np.ndarray) -> np.ndarray:
+    """Rows with the column means in place of nan, and 0 in a column without any value."""
+    is_missing = np.isnan(rows)
+    known = np.where(is_missing, 0.0, rows)
+    means = known.sum(axis=0) / np.maximum((~is_missing).sum(axis=0), 1)
+    return np.where(is_missing, means, rows)
+
+
+def with_edge_prior(
+    state: ChainState, prior: EdgePrior, single_prior: EdgePrior | None = None
+) -> ChainState:
+    """The same state with another edge prior; without ``single_prior`` single tasks keep theirs."""
+    p = len(state.density)
+    state = state._replace(density=prior.matrix(p), similarity=np.array(float(prior.similarity)))
+    if single_prior is not None:
+        state = state._replace(single_log_odds=single_prior.matrix_of_log_odds(p))
+    return state
+
+
+def copy_of(state: ChainState) -> ChainState:
+    """A state that can be changed in place while the original stays."""
+    return state._replace(
+        **{name: np.array(array, order="C") for name, array in state._asdict().items()}
+    )
+
+
+def empty_trace(n_rounds: int, m: int, p: int) -> ChainTrace:
+    """Room for a number of rounds of m tasks with p variables."""
+    return ChainTrace(
+        psi=np.empty((n_rounds, p, p)),
+        delta=np.empty(n_rounds),
+        density=np.empty(n_rounds),
+        similarity=np.empty(n_rounds),
+        log_density=np.empty(n_rounds),
+        n_edges=np.empty(n_rounds),
+        acceptance=np.empty(n_rounds),
+        members=np.empty((n_rounds, m), dtype=bool),
+        advantages=np.empty((n_rounds, m)),
+        log_odds=np.zeros((m, p, p)),
+        move_frequencies=np.zeros((m, p, p)),
+        end_counts=np.zeros((m, p, p), dtype=np.int32),
+        scatters=np.zeros((m, p, p)),
+        row_means=np.zeros((m, p)),
+        n_divergent=np.array(0),
+    )

@@ -1,0 +1,59 @@
+"""Update of delta: how closely the members' covariances follow sigma_h (docs/model.md, section 14)."""
+
+from math import log
+
+import numpy as np
+
+from mtgbn._utils.compiled import kernel
+from mtgbn.chain.likelihoods import log_likelihoods
+from mtgbn.model.unstructured import log_prior_of_delta
+
+__all__ = ["DELTA_STEPS", "TARGET_DELTA_ACCEPTANCE", "update_delta"]
+
+# Above the largest, tasks are practically identical, and sums of sigma_h and scatters lose digits.
+# Below the smallest, which has a prior probability of 1e-5, they are practically unrelated.
+_SMALLEST_DELTA, _LARGEST_DELTA = 1e-3, 1e5
+
+# Metropolis steps per round, and the acceptance rate to which their size is adapted.
+DELTA_STEPS = 2
+TARGET_DELTA_ACCEPTANCE = 0.4
+
+
+@kernel(error_model="numpy", inline="always")
+def update_delta(rng, data, state, sigma_h):
+    """Metropolis steps for ln delta with Psi = sigma_h / delta held; changes ``sigma_h`` to match.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    data : ChainData
+    state : ChainState
+    sigma_h : array (p, p)
+
+    Returns
+    -------
+    int
+        Steps that were accepted.
+    """
+    delta = first = state.delta[()]
+    values = np.empty(data.ns.size)
+    log_likelihoods(data, state, state.members, sigma_h, delta, values)
+    value = values.sum()
+    accepted = 0
+    for _ in range(DELTA_STEPS):
+        proposal = delta * np.exp(state.delta_step[()] * rng.standard_normal())
+        threshold = log(rng.random())
+        if not _SMALLEST_DELTA < proposal < _LARGEST_DELTA:
+            continue
+        scaled = sigma_h * (proposal / first)
+        log_likelihoods(data, state, state.members, scaled, proposal, values)
+        new = values.sum()
+        change = new - value + log_prior_of_delta(proposal) - log_prior_of_delta(delta)
+        if threshold < change:
+            delta, value = proposal, new
+            accepted += 1
+    state.delta[()] = delta
+    for i in range(sigma_h.shape[0]):
+        for j in range(sigma_h.shape[1]):
+            sigma_h[i, j] *= delta / first
+    return accepted

@@ -1,0 +1,427 @@
+"""Update of the graphs: Metropolis-Hastings moves between DAGs (docs/model.md, section 14).
+
+The state of a task is an order of its variables together with a DAG that obeys it. All orders are
+equally probable a priori and, given the order, edges are independent. The skeleton therefore has exactly
+the edge prior's distribution, however many DAGs share it, unless directions are shared, too. Data enter
+through the scores of families at one sigma_h.
+"""
+
+from math import log
+from typing import NamedTuple
+
+import numpy as np
+
+from mtgbn._utils.compiled import kernel
+from mtgbn.chain.likelihoods import (
+    empty_scores,
+    family_score,
+    prepare_scores,
+    prepare_single,
+)
+from mtgbn.model.edge_prior import EdgeTerms, add_edges, log_odds_of_edge
+from mtgbn.search.knowledge import Constraints
+
+__all__ = ["update_graphs", "walk"]
+
+# Shares of the kinds of moves; what is left over goes to new places in the order. Renewing the parents
+# of two variables costs scores in proportion to p, so with many variables its share is smaller.
+_TOGGLE, _EXCHANGE, _REVERSE, _RENEW, _RENEW_TIMES_P = 0.3, 0.1, 0.2, 0.05, 1.2
+
+# Smaller changes of the log density are rounding.
+_ROUNDING = 1e-9
+
+
+class _Families(NamedTuple):
+    """Parents of every variable, and scores of families that differ by one parent.
+
+    Attributes
+    ----------
+    parents : array (p, p)
+        Row j lists the parents of j.
+    n_parents : array (p,)
+    scores : array (p,)
+        Score of every variable's family.
+    known, is_known : array (p, p)
+        Scores of a variable's family with one other variable added or removed, where known.
+    trial : array (p,)
+        Room for a list of parents.
+    """
+
+    parents: np.ndarray
+    n_parents: np.ndarray
+    scores: np.ndarray
+    known: np.ndarray
+    is_known: np.ndarray
+    trial: np.ndarray
+
+
+@kernel(error_model="numpy", inline="always")
+def update_graphs(rng, data, state, sigma_h, move_counts):
+    """Make ``data.n_moves`` moves in every task, one task after the other, in place.
+
+    ``state.counts`` is kept up to date. ``move_counts`` (m, p, p) gains, for every edge, the number of
+    moves after which it was there.
+    """
+    m, p, _ = state.scatters.shape
+    delta = state.delta[()]
+    terms = EdgeTerms(state.density, state.similarity[()], data.agreement, state.single_log_odds)
+    limits = Constraints(data.allowed, data.required, data.max_parents)
+    scores = empty_scores(p)
+    n_members = state.members.sum()
+    for t in range(m):
+        adjacency = state.adjacencies[t]
+        is_member = state.members[t]
+        if is_member:
+            add_edges(adjacency, state.counts, -1)
+            prepare_scores(scores, state.scatters[t], data.ns[t], sigma_h, delta)
+        else:
+            prepare_single(scores, state.scatters[t], data.ns[t], data.single_scales[t])
+        for i in range(p):
+            for j in range(p):
+                odds = terms.single_log_odds[i, j]
+                if is_member:
+                    forward, backward = state.counts[i, j], state.counts[j, i]
+                    odds = log_odds_of_edge(terms, i, j, forward, backward, n_members - 1)
+                scores.log_odds[i, j] = odds + data.one_way[i, j]
+        walk(rng, adjacency, state.orders[t], scores, limits, data.n_moves, move_counts[t])
+        if is_member:
+            add_edges(adjacency, state.counts, 1)
+
+
+@kernel(error_model="numpy")
+def walk(rng, adjacency, order, scores, limits, n_moves, move_counts):
+    """Make moves in one task, in place.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    adjacency : array (p, p) of bool
+    order : array (p,)
+        Variables from first to last; the graph obeys it.
+    scores : TaskScores
+    limits : Constraints
+    n_moves : int
+    move_counts : array (p, p)
+        Gains, for every edge, the number of moves after which it was there.
+    """
+    p = order.size
+    allowed, required, max_parents = limits.allowed, limits.required, limits.max_parents
+    renewals = min(_RENEW, _RENEW_TIMES_P / p)
+    places = np.empty(p, dtype=np.int64)
+    since = np.zeros((p, p), dtype=np.int64)
+    # Of a renewal: parents of the node and of its former parent, now, as proposed, and on the way
+    # back.
+    new_parents, new_others = np.zeros(p, dtype=np.bool_), np.zeros(p, dtype=np.bool_)
+    old_parents, old_others = np.zeros(p, dtype=np.bool_), np.zeros(p, dtype=np.bool_)
+    back_parents, back_others = np.zeros(p, dtype=np.bool_), np.zeros(p, dtype=np.bool_)
+    families = _Families(
+        np.empty((p, p), dtype=np.int64),
+        np.empty(p, dtype=np.int64),
+        np.empty(p),
+        np.empty((p, p)),
+        np.zeros((p, p), dtype=np.bool_),
+        np.empty(p, dtype=np.int64),
+    )
+    parents, n_parents, trial = families.parents, families.n_parents, families.trial
+    is_known = families.is_known
+    for node in range(p):
+        places[order[node]] = node
+        n_parents[node] = 0
+        for a in range(p):
+            if adjacency[a, node]:
+                parents[node, n_parents[node]] = a
+                n_parents[node] += 1
+    for node in range(p):
+        families.scores[node] = family_score(scores, node, parents[node], n_parents[node])
+    for move in range(n_moves):
+        kind = rng.random()
+        if kind < _TOGGLE:
+            first, second = int(rng.random() * p), int(rng.random() * (p - 1))
+            if second >= first:
+                second += 1
+            else:
+                first, second = second, first
+            a, node = order[first], order[second]
+            q = n_parents[node]
+            here = adjacency[a, node]
+            if not allowed[a, node] or (here and required[a, node]):
+                continue
+            if not here and q >= max_parents:
+                continue
+            score = _toggled(scores, families, a, node, here)
+            if _accepts(rng, score - families.scores[node]):
+                families.scores[node] = score
+                is_known[node] = False
+                _toggle(families, a, node, here)
+                if here:
+                    move_counts[a, node] += move - since[a, node]
+                since[a, node] = move
+                adjacency[a, node] = not here
+        elif kind < _TOGGLE + _EXCHANGE:
+            # One parent for another.
+            node = int(rng.random() * p)
+            q = n_parents[node]
+            free = places[node] - q
+            if q == 0 or free <= 0:
+                continue
+            k = int(rng.random() * q)
+            old = parents[node, k]
+            skipped = int(rng.random() * free)
+            new = -1
+            for place in range(places[node]):
+                if not adjacency[order[place], node]:
+                    if skipped == 0:
+                        new = order[place]
+                        break
+                    skipped -= 1
+            if required[old, node] or not allowed[new, node]:
+                continue
+            candidate = trial
+            for other in range(q):
+                candidate[other] = parents[node, other]
+            candidate[k] = new
+            score = family_score(scores, node, candidate, q)
+            if _accepts(rng, score - families.scores[node]):
+                families.scores[node] = score
+                is_known[node] = False
+                parents[node, k] = new
+                move_counts[old, node] += move - since[old, node]
+                since[new, node] = move
+                adjacency[old, node] = False
+                adjacency[new, node] = True
+        elif kind < _TOGGLE + _EXCHANGE + _REVERSE:
+            # a -> node becomes node -> a: they change places, if nothing between them objects.
+            node = int(rng.random() * p)
+            q = n_parents[node]
+            if q == 0:
+                continue
+            a = parents[node, int(rng.random() * q)]
+            if required[a, node] or not allowed[node, a] or n_parents[a] >= max_parents:
+                continue
+            if _objects(adjacency, order, places[a], places[node]):
+                continue
+            score = _toggled(scores, families, a, node, adjacency[a, node])
+            other_score = _toggled(scores, families, node, a, adjacency[node, a])
+            change = score + other_score - families.scores[node] - families.scores[a]
+            if _accepts(rng, change + log(q / (n_parents[a] + 1.0))):
+                families.scores[node], families.scores[a] = score, other_score
+                is_known[node] = is_known[a] = False
+                _toggle(families, a, node, adjacency[a, node])
+                _toggle(families, node, a, adjacency[node, a])
+                places[a], places[node] = places[node], places[a]
+                order[places[a]], order[places[node]] = a, node
+                move_counts[a, node] += move - since[a, node]
+                since[node, a] = move
+                adjacency[a, node] = False
+                adjacency[node, a] = True
+        elif kind < _TOGGLE + _EXCHANGE + _REVERSE + renewals:
+            # The same, and both get new parents: drawn one candidate after the other, each given the
+            # rest, so that the probability of the way there and of the way back are known.
+            node = int(rng.random() * p)
+            q = n_parents[node]
+            if q == 0:
+                continue
+            a = parents[node, int(rng.random() * q)]
+            if required[a, node] or not allowed[node, a]:
+                continue
+            if _objects(adjacency, order, places[a], places[node]):
+                continue
+            for k in range(p):
+                new_parents[k] = old_parents[k] = adjacency[k, node]
+                new_others[k] = old_others[k] = adjacency[k, a]
+            new_parents[a] = False
+            new_others[node] = True
+            before = order[: places[a]]
+            forward, score = _sweep(
+                rng, scores, limits, node, before, new_parents, new_parents, False, trial
+            )
+            more, other_score = _sweep(
+                rng, scores, limits, a, before, new_others, new_others, False, trial
+            )
+            forward += more
+            chosen = 0
+            for k in range(p):
+                chosen += new_others[k]
+                back_parents[k], back_others[k] = new_parents[k], new_others[k]
+            # The way back starts from the new parents, with the edge turned round again.
+            back_parents[a] = True
+            back_others[node] = False
+            backward, _ = _sweep(
+                rng, scores, limits, a, before, back_others, old_others, True, trial
+            )
+            more, _ = _sweep(
+                rng, scores, limits, node, before, back_parents, old_parents, True, trial
+            )
+            backward += more
+            change = score + other_score - families.scores[node] - families.scores[a]
+            change += backward - forward + log(q / float(chosen))
+            if _accepts(rng, change):
+                families.scores[node], families.scores[a] = score, other_score
+                is_known[node] = is_known[a] = False
+                for child in (node, a):
+                    chosen_parents = new_parents if child == node else new_others
+                    n_parents[child] = 0
+                    for k in range(p):
+                        if adjacency[k, child] and not chosen_parents[k]:
+                            move_counts[k, child] += move - since[k, child]
+                        elif chosen_parents[k] and not adjacency[k, child]:
+                            since[k, child] = move
+                        adjacency[k, child] = chosen_parents[k]
+                        if chosen_parents[k]:
+                            parents[child, n_parents[child]] = k
+                            n_parents[child] += 1
+                places[a], places[node] = places[node], places[a]
+                order[places[a]], order[places[node]] = a, node
+        else:
+            # Any place between the last parent and the first child.
+            node = int(rng.random() * p)
+            now = places[node]
+            first, last = now, now
+            while first > 0 and not adjacency[order[first - 1], node]:
+                first -= 1
+            while last < p - 1 and not adjacency[node, order[last + 1]]:
+                last += 1
+            new = first + int(rng.random() * (last - first + 1))
+            step = 1 if new > now else -1
+            while now != new:
+                order[now] = order[now + step]
+                places[order[now]] = now
+                now += step
+            order[new] = node
+            places[node] = new
+    for i in range(p):
+        for j in range(p):
+            if adjacency[i, j]:
+                move_counts[i, j] += n_moves - since[i, j]
+
+
+@kernel(inline="always")
+def _accepts(rng, change):
+    """Whether a change of the log density is accepted; no number is drawn where it is certain.
+
+    Equivalent graphs differ by rounding, which must not decide whether a number is drawn: that would
+    make all that follows a matter of the processor.
+    """
+    return change > -_ROUNDING or (change > -40.0 and rng.random() < np.exp(change))
+
+
+@kernel(error_model="numpy")
+def _toggled(scores, families, a, node, here):
+    """Score of a node's family with ``a`` as a parent more or less; it is ``here`` now or not.
+
+    Most moves are rejected, so the same families are scored again and again: scores are kept until
+    the node's parents change.
+    """
+    parents, n_parents, trial = families.parents, families.n_parents, families.trial
+    if not families.is_known[node, a]:
+        size = 0
+        for k in range(n_parents[node]):
+            if parents[node, k] != a:
+                trial[size] = parents[node, k]
+                size += 1
+        if not here:
+            trial[size] = a
+            size += 1
+        families.known[node, a] = family_score(scores, node, trial, size)
+        families.is_known[node, a] = True
+    return families.known[node, a]
+
+
+@kernel
+def _toggle(families, a, node, here):
+    """Add a parent to a node's list, or take it out; the order of the others stays."""
+    parents, n_parents = families.parents, families.n_parents
+    if here:
+        size = 0
+        for k in range(n_parents[node]):
+            if parents[node, k] != a:
+                parents[node, size] = parents[node, k]
+                size += 1
+        n_parents[node] = size
+    else:
+        parents[node, n_parents[node]] = a
+        n_parents[node] += 1
+
+
+@kernel(inline="always")
+def _objects(adjacency, order, first, last):
+    """Whether a variable between two places of the order keeps the variables there from swapping."""
+    a, node = order[first], order[last]
+    for place in range(last - first - 1):
+        between = order[first + 1 + place]
+        if adjacency[a, between] or adjacency[between, node]:
+            return True
+    return False
+
+
+@kernel(error_model="numpy")
+def _sweep(rng, scores, limits, node, candidates, mask, goal, is_back, trial):
+    """Draw for every candidate in turn whether it is a parent of the node, given the others.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    scores : TaskScores
+    limits : Constraints
+    node : int
+    candidates : array of int
+    mask : array (p,) of bool
+        Parents before, and after; changed in place.
+    goal : array (p,) of bool
+        With ``is_back``: the parents to reach.
+    is_back : bool
+        Nothing is drawn; the result is the probability of reaching ``goal``.
+    trial : array (p,)
+        Room for a list of parents.
+
+    Returns
+    -------
+    log_probability : float
+        Of what was drawn.
+    score : float
+        Of the new family.
+    """
+    allowed, required, max_parents = limits.allowed, limits.required, limits.max_parents
+    size = 0
+    for k in range(mask.size):
+        if mask[k]:
+            trial[size] = k
+            size += 1
+    if size > max_parents:
+        return -np.inf, -np.inf
+    score = family_score(scores, node, trial, size)
+    logarithm = 0.0
+    for candidate in candidates:
+        if required[candidate, node] or not allowed[candidate, node]:
+            continue
+        here = mask[candidate]
+        if not here and size >= max_parents:
+            if is_back and goal[candidate]:
+                return -np.inf, score
+            continue
+        if here:
+            found = 0
+            while trial[found] != candidate:
+                found += 1
+            trial[found] = trial[size - 1]
+            size -= 1
+        else:
+            trial[size] = candidate
+            size += 1
+        other = family_score(scores, node, trial, size)
+        change = other - score
+        flips = 1.0 / (1.0 + np.exp(-change)) if change > -700.0 else 0.0
+        flip = (goal[candidate] != here) if is_back else rng.random() < flips
+        probability = flips if flip else 1.0 - flips
+        if not probability > 0.0:
+            return -np.inf, score
+        logarithm += log(probability)
+        if flip:
+            score = other
+            mask[candidate] = not here
+        elif here:
+            trial[size] = candidate
+            size += 1
+        else:
+            size -= 1
+    return logarithm, score

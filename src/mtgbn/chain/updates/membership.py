@@ -1,0 +1,150 @@
+"""Update of the membership: which tasks share sigma_h and edges (docs/model.md, section 14).
+
+A single task has a vague prior of its own and shares no edges. The share of tasks that are members is
+uniform a priori and integrated out.
+"""
+
+from math import log
+
+import numpy as np
+
+from mtgbn._utils.compiled import kernel
+from mtgbn.chain.likelihoods import task_log_likelihoods
+from mtgbn.chain.state import ChainData, ChainState, copy_of
+from mtgbn.graphs import topological_order
+from mtgbn.model.edge_prior import (
+    EdgePrior,
+    EdgeTerms,
+    add_edges,
+    log_odds_of_directions,
+    log_odds_of_edge,
+    softplus,
+)
+
+__all__ = ["reassign_members", "update_membership"]
+
+# Graphs of members that are tried for a single task.
+_MAX_TRIED = 20
+
+
+@kernel(error_model="numpy", inline="always")
+def update_membership(rng, data, state, advantages):
+    """Draw for every task whether it is a member, given its graph; in place.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    data : ChainData
+    state : ChainState
+        ``members`` and ``counts`` change.
+    advantages : array (m,)
+        Log likelihood of every task as a member minus that as a single task.
+    """
+    m, p, _ = state.adjacencies.shape
+    terms = EdgeTerms(state.density, state.similarity[()], data.agreement, state.single_log_odds)
+    members, counts = state.members, state.counts
+    n_others = members.sum()
+    for t in range(m):
+        adjacency, order = state.adjacencies[t], state.orders[t]
+        if members[t]:
+            add_edges(adjacency, counts, -1)
+            n_others -= 1
+        change = advantages[t] + log((n_others + 1.0) / (m - n_others))
+        for first in range(p):
+            i = order[first]
+            for second in range(first + 1, p):
+                j = order[second]
+                if not data.free[i, j]:
+                    continue
+                as_member = log_odds_of_edge(terms, i, j, counts[i, j], counts[j, i], n_others)
+                as_single = terms.single_log_odds[i, j]
+                if adjacency[i, j]:
+                    change += as_member - as_single
+                one_way = data.one_way[i, j]
+                change += softplus(as_single + one_way) - softplus(as_member + one_way)
+        # The probability is 1 / (1 + exp(-change)); it is compared in logarithms.
+        members[t] = log(rng.random()) < -softplus(-change)
+        if members[t]:
+            add_edges(adjacency, counts, 1)
+            n_others += 1
+
+
+def reassign_members(
+    data: ChainData, state: ChainState, sigma_h: np.ndarray, single_graphs: np.ndarray
+) -> ChainState:
+    """The state after tasks have changed sides wherever another graph makes that more probable.
+
+    Given its graph a task hardly ever changes sides: a graph like those of the members speaks for
+    membership, a graph of its own against it. This tries the single-task graph of a member,
+    ``single_graphs`` (m, p, p), and some of the members' graphs for a single task. It only goes
+    uphill, so it is for chains that have not reached their stationary distribution.
+    """
+    if not data.samples_membership:
+        return state
+    state = copy_of(state)
+    adjacencies, members = state.adjacencies, state.members
+    m = len(members)
+    prior = EdgePrior(state.density, float(state.similarity))
+    for t in range(m):
+        was_member, members[t] = bool(members[t]), False
+        others = adjacencies[members]
+        tried = single_graphs[t : t + 1].copy()
+        if not was_member:
+            possible = ~(others[:_MAX_TRIED] & ~data.allowed).any(axis=(1, 2))
+            tried = np.unique(others[:_MAX_TRIED][possible], axis=0)
+        if not (len(others) and len(tried)):
+            members[t] = was_member
+            continue
+        counts, n_others = others.sum(axis=0), int(members.sum())
+        joined = counts + counts.T
+        as_member = prior.log_odds(joined, n_others)
+        as_member += log_odds_of_directions(counts, joined, data.agreement)
+        as_member += data.one_way
+        as_single = state.single_log_odds + data.one_way
+        of_membership = np.log(n_others + 1) - np.log(m - n_others)
+        now = adjacencies[t : t + 1].copy()
+        graphs_of_member, graphs_of_single = (now, tried) if was_member else (tried, now)
+        member_value, member_graph = _best_graph(
+            data, state, t, graphs_of_member, True, as_member, sigma_h=sigma_h
+        )
+        single_value, single_graph = _best_graph(
+            data, state, t, graphs_of_single, False, as_single, sigma_h=sigma_h
+        )
+        members[t] = member_value + of_membership > single_value
+        if members[t] != was_member:
+            adjacencies[t] = member_graph if members[t] else single_graph
+            state.orders[t] = topological_order(adjacencies[t])
+    state.counts[:] = adjacencies[members].sum(axis=0)
+    return state
+
+
+def _best_graph(
+    data: ChainData,
+    state: ChainState,
+    t: int,
+    graphs: np.ndarray,
+    is_member: bool,
+    log_odds: np.ndarray,
+    *,
+    sigma_h: np.ndarray,
+) -> tuple[float, np.ndarray]:
+    """The most probable of some graphs of task t, with its log density."""
+    k = len(graphs)
+    values = np.empty(k)
+    task_log_likelihoods(
+        graphs,
+        np.full(k, is_member),
+        np.repeat(state.scatters[t : t + 1], k, axis=0),
+        np.repeat(data.ns[t], k),
+        sigma_h,
+        float(state.delta),
+        np.repeat(data.single_scales[t : t + 1], k, axis=0),
+        values,
+    )
+    for position, graph in enumerate(graphs):
+        places = np.argsort(topological_order(graph))
+        open_edges = data.free & (places[:, None] < places)
+        values[position] += (
+            log_odds[graph & open_edges].sum() - np.logaddexp(0, log_odds[open_edges]).sum()
+        )
+    return values.max(), graphs[values.argmax()]

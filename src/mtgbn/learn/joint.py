@@ -1,0 +1,562 @@
+"""Chains over all tasks: how they start, how they go on, and what they gather.
+
+The map estimate (`joint_map`) and the posterior estimate (`joint_posterior`) stand on top of it
+(docs/model.md, sections 12 and 14).
+"""
+
+from collections.abc import Sequence
+from threading import Lock
+from typing import NamedTuple
+
+import numpy as np
+from joblib import effective_n_jobs
+
+from mtgbn.chain.run import run_chain, single_log_likelihoods
+from mtgbn.chain.state import (
+    ChainData,
+    ChainState,
+    ChainTrace,
+    chain_data,
+    first_state,
+    with_edge_prior,
+)
+from mtgbn.chain.threads import stoppable_threads
+from mtgbn.chain.updates.membership import reassign_members
+from mtgbn.learn.parallel import Progress, in_parallel, no_progress
+from mtgbn.learn.single_task import (
+    FoundGraph,
+    iteration_seeds,
+    learn_single_tasks,
+    search_task,
+    single_nu0,
+    single_sigma_h,
+)
+from mtgbn.model.edge_prior import (
+    EdgePrior,
+    EdgePriorChoice,
+    agreement_of,
+    edge_counts,
+    edge_prior_of,
+    free_pairs,
+    shared_edge_prior,
+    smoothed_density,
+)
+from mtgbn.model.unstructured import estimate_delta
+from mtgbn.search.knowledge import Constraints, no_constraints
+from mtgbn.search.search import SearchSettings
+from mtgbn.tasks import Tasks
+
+__all__ = [
+    "N_CHAINS",
+    "Iteration",
+    "JointProblem",
+    "JointState",
+    "Record",
+    "disputed",
+    "go_on",
+    "log_odds_by_chain",
+    "rehearse",
+    "search_all",
+    "spaced_draws",
+    "start",
+]
+
+N_CHAINS = 2
+
+# Draws of Psi that are kept per chain; when there are twice as many, every second one is dropped.
+_MAX_KEPT = 100
+
+# After each warm-up stage, a chain that trails the best by more than MAX_LAG in log density restarts
+# from it, and tasks whose membership is wrong may change sides.
+_WARMUP_STAGES, _MAX_LAG = 3, 100.0
+
+# Chains disagree about a task if their membership frequencies differ by more than this.
+_MAX_DISAGREEMENT = 0.9
+
+# Start a task from the pooled graph if that explains at least this fraction of the likelihood gain of
+# its own graph; a task of another kind would take long to leave the pooled graph.
+_MIN_EXPLAINED = 0.5
+
+# delta at which chains start.
+_FIRST_DELTA = 30.0
+
+
+class JointProblem(NamedTuple):
+    """All that stays the same during a fit; tasks and variables are in canonical order.
+
+    Attributes
+    ----------
+    tasks : Tasks
+    constraints : Constraints
+    nu0 : float or None
+        None: delta is sampled.
+    edge_prior : EdgePriorChoice
+    shares_directions : bool
+    search : SearchSettings
+    n_draws : int
+        Draws of sigma_h over which searches average.
+    n_rounds : int
+        Rounds per chain of a posterior estimate.
+    tolerance : float
+    max_iter : int
+    seeds : SeedSequence
+        From which those of every iteration are spawned.
+    """
+
+    tasks: Tasks
+    constraints: Constraints
+    nu0: float | None
+    edge_prior: EdgePriorChoice
+    shares_directions: bool
+    search: SearchSettings
+    n_draws: int
+    n_rounds: int
+    tolerance: float
+    max_iter: int
+    seeds: np.random.SeedSequence
+
+    @property
+    def samples_edge_prior(self) -> bool:
+        """Whether r and s are sampled with the graphs."""
+        return self.edge_prior.source == "sampled"
+
+    @property
+    def free(self) -> np.ndarray:
+        """Pairs that may be joined or not, (p, p)."""
+        return free_pairs(self.constraints.allowed, self.constraints.required)
+
+
+class Iteration(NamedTuple):
+    """What one EM iteration did.
+
+    Attributes
+    ----------
+    q : float
+        Mean log joint density of data and graphs over the draws, after the M-step.
+    gain, gain_error : float
+        By how much the M-step raised it on the same draws, and the Monte Carlo standard error.
+    n_changed : int
+        Tasks whose graph changed.
+    n_edges : int
+        Edges of all graphs.
+    n_draws : int
+        Draws of sigma_h.
+    """
+
+    q: float
+    gain: float
+    gain_error: float
+    n_changed: int
+    n_edges: int
+    n_draws: int
+
+
+class Record(NamedTuple):
+    """What the chains have gathered since their warm-up; see `ChainTrace`.
+
+    Attributes
+    ----------
+    psi : array (chains, kept, p, p)
+        At most 2 `_MAX_KEPT` draws per chain, evenly spaced.
+    stride : int
+        Rounds from one kept draw to the next.
+    delta, density, similarity, log_density, n_edges, acceptance : array (chains, rounds)
+    members, advantages : array (chains, rounds, m)
+    log_odds : array (chains, m, p, p)
+        Mean over the rounds.
+    edge_frequencies : array (m, p, p)
+        Share of the moves after which i -> j was there.
+    blocks : array (chains, blocks, m, p, p)
+        Rounds of a block at whose end i -> j was there; no blocks unless probabilities are wanted.
+    scatters, row_means : array (m, p, p), (m, p)
+        Means over the rounds.
+    n_divergent : int
+    """
+
+    psi: np.ndarray
+    stride: int
+    delta: np.ndarray
+    density: np.ndarray
+    similarity: np.ndarray
+    log_density: np.ndarray
+    n_edges: np.ndarray
+    acceptance: np.ndarray
+    members: np.ndarray
+    advantages: np.ndarray
+    log_odds: np.ndarray
+    edge_frequencies: np.ndarray
+    blocks: np.ndarray
+    scatters: np.ndarray
+    row_means: np.ndarray
+    n_divergent: int
+
+    @property
+    def n_rounds(self) -> int:
+        """Rounds per chain."""
+        return self.delta.shape[1]
+
+    @property
+    def membership(self) -> np.ndarray:
+        """Share of the rounds in which a task was a member, (m,)."""
+        return self.members.mean(axis=(0, 1))
+
+    @property
+    def mean_delta(self) -> float:
+        """Geometric mean of delta."""
+        return float(np.exp(np.log(self.delta).mean()))
+
+
+class JointState(NamedTuple):
+    """Where a fit stands; all that is needed to go on.
+
+    Attributes
+    ----------
+    adjacencies : array (m, p, p)
+        Graphs of the last search.
+    edge_prior : EdgePrior
+        The given one, or the estimate.
+    single_prior : EdgePrior or None
+        Edge prior of single tasks; None: with the density of ``edge_prior``.
+    chains : tuple of ChainState
+    record : Record or None
+    n_blocks : int
+        Times that the chains have run.
+    history : tuple of Iteration
+    reason : str
+        Why the fit ended; empty as long as it has not.
+    converged : bool
+    """
+
+    adjacencies: np.ndarray
+    edge_prior: EdgePrior
+    single_prior: EdgePrior | None
+    chains: tuple[ChainState, ...]
+    record: Record | None = None
+    n_blocks: int = 0
+    history: tuple[Iteration, ...] = ()
+    reason: str = ""
+    converged: bool = False
+
+    @property
+    def gathered(self) -> Record:
+        """The record of chains that have run."""
+        if self.record is None:
+            raise RuntimeError("the chains have not run yet")
+        return self.record
+
+
+def start(problem: JointProblem, n_jobs: int | None, progress: Progress) -> JointState:
+    """Start one chain at the graphs of the single tasks, the other at the pooled graph."""
+    tasks = problem.tasks
+    single_graphs, _ = learn_single_tasks(
+        tasks,
+        (problem.constraints,) * len(tasks),
+        problem.edge_prior,
+        problem.search,
+        seeds=problem.seeds,
+        n_jobs=n_jobs,
+        progress=progress,
+    )
+    pooled = _pooled_graph(problem, tasks, n_jobs)
+    edge_prior, single_prior = problem.edge_prior.prior, None
+    if problem.edge_prior.source in ("shared", "density"):
+        counts = edge_counts(single_graphs)
+        single_prior = EdgePrior(smoothed_density(counts, len(tasks), problem.free), np.inf)
+        edge_prior = single_prior
+    if problem.edge_prior.source == "shared":
+        edge_prior = _estimate_shared_prior(problem, tasks, single_graphs, pooled)
+    data = _chain_data(problem, edge_prior, 0)
+    delta = _FIRST_DELTA if problem.nu0 is None else problem.nu0 - tasks.n_variables + 1
+    chains = []
+    for graphs in (single_graphs, _pooled_where_it_suits(data, tasks, single_graphs, pooled)):
+        chain = first_state(data, tasks, graphs, delta=delta, edge_prior=edge_prior)
+        chains.append(with_edge_prior(chain, edge_prior, single_prior))
+    return JointState(single_graphs, edge_prior, single_prior, tuple(chains))
+
+
+def _pooled_graph(problem: JointProblem, tasks: Tasks, n_jobs: int | None) -> np.ndarray:
+    """The graph of some tasks as one dataset."""
+    scatter, n = tasks.pooled_scatter()
+    (graph,), _ = learn_single_tasks(
+        Tasks([scatter], [n], tasks.variables),
+        (problem.constraints,),
+        problem.edge_prior,
+        problem.search,
+        seeds=problem.seeds,
+        n_jobs=n_jobs,
+        progress=no_progress,
+    )
+    return graph
+
+
+def _estimate_shared_prior(
+    problem: JointProblem, tasks: Tasks, single_graphs: np.ndarray, pooled: np.ndarray
+) -> EdgePrior:
+    """The edge prior of some tasks, from their single-task graphs and their pooled graph."""
+    share = 0.0
+    if len(tasks) > 1:
+        delta = (
+            estimate_delta(tasks.scatters, tasks.ns)
+            if problem.nu0 is None
+            else problem.nu0 - tasks.n_variables + 1
+        )
+        share = delta / (delta + np.median(tasks.ns))
+    return shared_edge_prior(
+        edge_counts(single_graphs),
+        len(single_graphs),
+        problem.free,
+        share=share,
+        pooled_density=smoothed_density(edge_counts(pooled[None]), 1, problem.free),
+    )
+
+
+def _pooled_where_it_suits(
+    data: ChainData, tasks: Tasks, single_graphs: np.ndarray, pooled: np.ndarray
+) -> np.ndarray:
+    """The pooled graph for every task that it explains well enough, single-task graphs for others."""
+    shape = single_graphs.shape
+    same, least = (np.broadcast_to(graph, shape) for graph in (pooled, data.required))
+    own, common, none = (
+        single_log_likelihoods(data, tasks.scatters, graphs)
+        for graphs in (single_graphs, same, least)
+    )
+    suits = common - none >= _MIN_EXPLAINED * (own - none)
+    return np.where(suits[:, None, None], same, single_graphs)
+
+
+def _chain_data(problem: JointProblem, edge_prior: EdgePrior, n_moves: int) -> ChainData:
+    """What the chains are given."""
+    # Where r and s are sampled, directions are not shared: their normaliser over all graphs matters.
+    agreement = np.inf
+    if problem.shares_directions and not problem.samples_edge_prior:
+        agreement = agreement_of(len(problem.tasks), edge_prior)
+    return chain_data(
+        problem.tasks,
+        problem.constraints,
+        agreement=agreement,
+        n_moves=n_moves,
+        samples_delta=problem.nu0 is None,
+        samples_edge_prior=problem.samples_edge_prior,
+    )
+
+
+def go_on(
+    problem: JointProblem,
+    state: JointState,
+    *,
+    n_warmup: int,
+    n_rounds: int,
+    moves_per_pair: float,
+    keeps_blocks: bool,
+    n_jobs: int | None,
+    progress: Progress,
+) -> JointState:
+    """Run all chains, and add what they went through to the record.
+
+    Parameters
+    ----------
+    problem : JointProblem
+    state : JointState
+    n_warmup, n_rounds : int
+        Rounds per chain that adapt, and rounds that are recorded.
+    moves_per_pair : float
+        Moves between graphs per pair of variables, in every task and round.
+    keeps_blocks : bool
+        Whether edge probabilities are wanted. Otherwise a search follows, and tasks whose membership
+        is wrong may change sides uphill after each warm-up stage. Chains that tell how sure an edge
+        is must be free to disagree because of their starts.
+    n_jobs : int or None
+    progress : Progress
+    """
+    p = problem.tasks.n_variables
+    n_moves = round(moves_per_pair * p * (p - 1) / 2)
+    data = _chain_data(problem, state.edge_prior, n_moves)
+    draws_seed, _ = iteration_seeds(problem.seeds, state.n_blocks + 1)
+    seeds = draws_seed.spawn(N_CHAINS)
+    per_stage = -(-n_warmup // _WARMUP_STAGES)
+    total = N_CHAINS * (_WARMUP_STAGES * per_stage + n_rounds)
+    done = 0
+    counting = Lock()
+    chains: Sequence[ChainState] = state.chains
+    members = np.ones(len(problem.tasks), dtype=bool)
+    workers = min(max(effective_n_jobs(n_jobs), 1), N_CHAINS)
+    with stoppable_threads(workers) as (pool, raise_if_stopped):
+
+        def run(chain: ChainState, seed, length: int, adapts: bool):
+            def made(more: int) -> None:
+                nonlocal done
+                raise_if_stopped()
+                with counting:
+                    done += more
+                    progress("exploring", done, total)
+
+            rng = np.random.default_rng(seed)
+            return run_chain(data, chain, rng, length, adapts=adapts, progress=made)
+
+        def run_all(chains, seeds, length: int, adapts: bool):
+            n = len(chains)
+            ended = pool.map(run, chains, seeds, [length] * n, [adapts] * n)
+            return tuple(zip(*ended, strict=True))
+
+        for _ in range(_WARMUP_STAGES if per_stage else 0):
+            stage_seeds = [seed.spawn(1)[0] for seed in seeds]
+            traces, chains = run_all(chains, stage_seeds, per_stage, True)
+            places = _restarts(traces)
+            chains = [chains[place] for place in places]
+            now = _mostly_members(traces)
+            if problem.edge_prior.source == "shared" and now.sum() > 1 and (now != members).any():
+                # How alike tasks are concerns the members only.
+                members, chosen = now, problem.tasks[now]
+                pooled = _pooled_graph(problem, chosen, n_jobs)
+                prior = _estimate_shared_prior(problem, chosen, state.adjacencies[now], pooled)
+                state = state._replace(edge_prior=prior)
+                chains = [with_edge_prior(chain, prior) for chain in chains]
+                data = _chain_data(problem, prior, n_moves)
+            if not keeps_blocks:
+                chains = [
+                    reassign_members(
+                        data, chain, chain.delta * traces[place].psi[-1], state.adjacencies
+                    )
+                    for chain, place in zip(chains, places, strict=True)
+                ]
+        traces, chains = run_all(chains, seeds, n_rounds, False)
+    record = _extended(state.record, traces, keeps_blocks)
+    return state._replace(chains=tuple(chains), record=record, n_blocks=state.n_blocks + 1)
+
+
+def _restarts(traces: tuple[ChainTrace, ...]) -> list[int]:
+    """For every chain, which one it goes on from: itself, or the best one if it trails too far."""
+    ends = [trace.log_density[len(trace.log_density) // 2 :].mean() for trace in traces]
+    best = int(np.argmax(ends))
+    return [best if ends[best] - end > _MAX_LAG else place for place, end in enumerate(ends)]
+
+
+def _mostly_members(traces: tuple[ChainTrace, ...]) -> np.ndarray:
+    """Tasks that were members in most of the later rounds of all chains, (m,)."""
+    shares = [trace.members[len(trace.members) // 2 :].mean(axis=0) for trace in traces]
+    return np.mean(shares, axis=0) > 0.5
+
+
+def disputed(members: np.ndarray) -> np.ndarray:
+    """Tasks that are members in nearly all rounds of one chain and in hardly any of another, (m,)."""
+    return np.ptp(members.mean(axis=1), axis=0) > _MAX_DISAGREEMENT
+
+
+# Fields of a trace with one value per round, and fields that are means over the rounds.
+_PER_ROUND = ("delta", "density", "similarity", "log_density", "n_edges", "acceptance")
+_PER_ROUND_AND_TASK = ("members", "advantages")
+
+
+def _extended(record: Record | None, traces: tuple[ChainTrace, ...], keeps_blocks: bool) -> Record:
+    """The record with one more run of all chains."""
+    m, p = traces[0].log_odds.shape[:2]
+    stacked = {
+        name: np.array([getattr(trace, name) for trace in traces])
+        for name in (*_PER_ROUND, *_PER_ROUND_AND_TASK, "psi", "log_odds")
+    }
+    blocks = np.empty((len(traces), 0, m, p, p), dtype=np.int32)
+    if keeps_blocks:
+        blocks = np.array([trace.end_counts for trace in traces])[:, None]
+    new = Record(
+        **stacked,
+        stride=1,
+        edge_frequencies=np.mean([trace.move_frequencies for trace in traces], axis=0),
+        blocks=blocks,
+        scatters=np.mean([trace.scatters for trace in traces], axis=0),
+        row_means=np.mean([trace.row_means for trace in traces], axis=0),
+        n_divergent=int(sum(int(trace.n_divergent) for trace in traces)),
+    )
+    if record is not None:
+        new = _joined(record, new)
+    psi, stride = new.psi, new.stride
+    while psi.shape[1] >= 2 * _MAX_KEPT:
+        psi, stride = psi[:, ::2], 2 * stride
+    return new._replace(psi=psi, stride=stride)
+
+
+def _joined(record: Record, new: Record) -> Record:
+    """What was gathered in two runs, one after the other."""
+    weight = new.n_rounds / (record.n_rounds + new.n_rounds)
+    means = {
+        name: (1 - weight) * getattr(record, name) + weight * getattr(new, name)
+        for name in ("log_odds", "edge_frequencies", "scatters", "row_means")
+    }
+    series = {
+        name: np.concatenate([getattr(record, name), getattr(new, name)], axis=1)
+        for name in (*_PER_ROUND, *_PER_ROUND_AND_TASK, "blocks")
+    }
+    offset = -record.n_rounds % record.stride
+    psi = np.concatenate([record.psi, new.psi[:, offset :: record.stride]], axis=1)
+    return Record(
+        **means,
+        **series,
+        psi=psi,
+        stride=record.stride,
+        n_divergent=record.n_divergent + new.n_divergent,
+    )
+
+
+def log_odds_by_chain(problem: JointProblem, state: JointState) -> np.ndarray:
+    """Mean prior log odds of the edges of every task, by chain: (chains, m, p, p)."""
+    record = state.gathered
+    by_chain = record.log_odds.copy()
+    prior = state.single_prior or state.edge_prior
+    if problem.samples_edge_prior:
+        prior = EdgePrior(float(record.density.mean()), np.inf)
+    single = prior.single().matrix_of_log_odds(problem.tasks.n_variables)
+    by_chain[:, ~(record.membership > 0.5)] = single
+    return by_chain
+
+
+def search_all(
+    problem: JointProblem,
+    state: JointState,
+    *,
+    draws: np.ndarray,
+    log_odds: np.ndarray,
+    constraints: tuple[Constraints, ...],
+    n_jobs: int | None,
+    progress: Progress,
+) -> list[FoundGraph]:
+    """The graph with the highest mean score over the draws, for every task.
+
+    Tasks that are members in at most half of the rounds are searched as single tasks. ``draws``
+    (N, p, p) are those of sigma_h, ``log_odds`` (m, p, p) the prior log odds of edges.
+    """
+    record, p = state.gathered, problem.tasks.n_variables
+    _, seed = iteration_seeds(problem.seeds, state.n_blocks)
+    is_member = record.membership > 0.5
+    calls = [
+        {
+            "scatter": scatter,
+            "n": n,
+            "draws": draws if is_member[t] else single_sigma_h(scatter, n),
+            "nu0": record.mean_delta + p - 1 if is_member[t] else single_nu0(p),
+            "log_odds": log_odds[t],
+            "constraints": constraints[t],
+            "search": problem.search,
+            "initial": state.adjacencies[t],
+            "seed": seed,
+        }
+        for t, (scatter, n) in enumerate(zip(record.scatters, problem.tasks.ns, strict=True))
+    ]
+    return in_parallel(search_task, calls, n_jobs, progress, "searching graphs")
+
+
+def spaced_draws(record: Record, n_draws: int) -> np.ndarray:
+    """About ``n_draws`` draws of sigma_h, (draws, p, p), evenly spaced in every chain."""
+    psi = record.psi
+    per_chain = min(psi.shape[1], -(-n_draws // len(psi)))
+    places = np.linspace(0, psi.shape[1] - 1, per_chain).round().astype(int)
+    return psi[:, places].reshape(-1, *psi.shape[2:]) * record.mean_delta
+
+
+def rehearse() -> None:
+    """Run a round of a chain on made-up data, so that its kernel is compiled."""
+    rng = np.random.default_rng(0)
+    tasks = Tasks.from_arrays([rng.standard_normal((20, 3)) for _ in range(2)])
+    prior = edge_prior_of("shared", tasks.variables).prior
+    data = chain_data(tasks, no_constraints(3), n_moves=1)
+    graphs = np.zeros((2, 3, 3), dtype=bool)
+    chain = first_state(data, tasks, graphs, delta=_FIRST_DELTA, edge_prior=prior)
+    run_chain(data, chain, rng, 1, adapts=False)

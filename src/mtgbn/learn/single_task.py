@@ -1,0 +1,180 @@
+"""The search for the graph of one task: alone, as SIG and AVG use it, or given the other tasks.
+
+Plain data in and out, so that a thread or a worker of a cluster can do it.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from mtgbn.chain.state import SINGLE_DELTA, single_scales
+from mtgbn.learn.parallel import Progress, in_parallel
+from mtgbn.model.edge_prior import (
+    EdgePrior,
+    EdgePriorChoice,
+    edge_counts,
+    free_pairs,
+    smoothed_density,
+)
+from mtgbn.search.knowledge import Constraints
+from mtgbn.search.local_scores import gather_scores
+from mtgbn.search.search import SearchSettings, score_differences, search_graph
+from mtgbn.tasks import Tasks
+
+__all__ = [
+    "FoundGraph",
+    "few_restarts",
+    "iteration_seeds",
+    "learn_single_tasks",
+    "search_task",
+    "single_nu0",
+    "single_sigma_h",
+]
+
+# Restarts of a search that starts at the result of an earlier search.
+_FEW_RESTARTS = 2
+
+# Largest number of times that a single task is searched and its density estimated in turn.
+_DENSITY_PASSES = 5
+
+
+class FoundGraph(NamedTuple):
+    """What the search for one task found.
+
+    Attributes
+    ----------
+    adjacency : array (p, p)
+    gains : array (draws,)
+        Log likelihood under every draw of sigma_h, minus that of the graph where the search started.
+    data_score : float
+        Mean log likelihood over the draws, without the edge prior.
+    """
+
+    adjacency: np.ndarray
+    gains: np.ndarray
+    data_score: float
+
+
+def search_task(
+    *,
+    scatter: np.ndarray,
+    n: float,
+    draws: np.ndarray,
+    nu0: float,
+    log_odds: np.ndarray,
+    constraints: Constraints,
+    search: SearchSettings,
+    initial: np.ndarray | None,
+    seed: np.random.SeedSequence,
+) -> FoundGraph:
+    """Search for the graph of one task with the highest mean score over draws of sigma_h.
+
+    ``draws`` is (N, p, p) or one matrix (p, p), ``log_odds`` (p, p) are the prior log odds of edges.
+    """
+    scores = gather_scores(scatter, n, draws, nu0, log_odds, checked=True)
+    found = search_graph(scores, constraints, search, initial=initial, random_state=seed)
+    gains = np.zeros(scores.n_draws)
+    if initial is not None and not np.array_equal(found.adjacency, initial):
+        gains += score_differences(scores, found.adjacency, initial)
+        gains -= log_odds[found.adjacency].sum() - log_odds[initial].sum()
+    data_score = found.score - log_odds[found.adjacency].sum()
+    return FoundGraph(found.adjacency, gains, float(data_score))
+
+
+def learn_single_tasks(
+    tasks: Tasks,
+    constraints: tuple[Constraints, ...],
+    edge_prior: EdgePriorChoice,
+    search: SearchSettings,
+    *,
+    seeds: np.random.SeedSequence,
+    n_jobs: int | None,
+    progress: Progress,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Search every task alone, with a vague prior around its own variances.
+
+    Returns the graphs (m, p, p) and the density of each task's edge prior (m,): the given one, or the
+    one that was estimated from the task's own graph.
+    """
+    _, seed = iteration_seeds(seeds, 0)
+    found = in_parallel(
+        _search_single_task,
+        [
+            {
+                "scatter": scatter,
+                "n": n,
+                "edge_prior": edge_prior,
+                "constraints": limits,
+                "search": search,
+                "seed": seed,
+            }
+            for scatter, n, limits in zip(tasks.scatters, tasks.ns, constraints, strict=True)
+        ],
+        n_jobs,
+        progress,
+        "searching single tasks",
+    )
+    graphs, densities = zip(*found, strict=True)
+    return np.array(graphs), np.array(densities)
+
+
+def _search_single_task(
+    *,
+    scatter: np.ndarray,
+    n: float,
+    edge_prior: EdgePriorChoice,
+    constraints: Constraints,
+    search: SearchSettings,
+    seed: np.random.SeedSequence,
+) -> tuple[np.ndarray, float]:
+    """Graph of a single task, and the density of its edge prior.
+
+    An estimated density is the density of the graph that was found with it, with add-one smoothing.
+    """
+    p = len(scatter)
+    free = free_pairs(constraints.allowed, constraints.required)
+
+    def found(prior: EdgePrior, search: SearchSettings, initial: np.ndarray | None) -> np.ndarray:
+        return search_task(
+            scatter=scatter,
+            n=n,
+            draws=single_sigma_h(scatter, n),
+            nu0=single_nu0(p),
+            log_odds=prior.matrix_of_log_odds(p),
+            constraints=constraints,
+            search=search,
+            initial=initial,
+            seed=seed,
+        ).adjacency
+
+    prior = edge_prior.prior.single()
+    adjacency = found(prior, search, None)
+    for number in range(0 if edge_prior.is_fixed else _DENSITY_PASSES):
+        density = smoothed_density(edge_counts([adjacency]), 1, free)
+        if density == prior.density:
+            break
+        prior = prior._replace(density=density)
+        if number < _DENSITY_PASSES - 1:
+            adjacency = found(prior, few_restarts(search), adjacency)
+    return adjacency, float(np.mean(prior.density))
+
+
+def few_restarts(search: SearchSettings) -> SearchSettings:
+    """Settings for searches that start near a good graph."""
+    return search._replace(n_restarts=min(search.n_restarts, _FEW_RESTARTS))
+
+
+def single_nu0(p: int) -> float:
+    """Degrees of freedom of the prior of a single task."""
+    return p - 1 + SINGLE_DELTA
+
+
+def single_sigma_h(scatter: np.ndarray, n: float) -> np.ndarray:
+    """Prior matrix of a single task."""
+    return np.diag(single_scales(scatter[None], np.array([n]))[0])
+
+
+def iteration_seeds(seeds: np.random.SeedSequence, number: int) -> list[np.random.SeedSequence]:
+    """Seeds for the chains and for the searches of an iteration, the same ones whenever asked."""
+    key = (*seeds.spawn_key, number)
+    return np.random.SeedSequence(seeds.entropy, spawn_key=key).spawn(2)

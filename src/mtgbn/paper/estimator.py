@@ -1,0 +1,243 @@
+"""The estimator PaperMTGBN: the paper's method, corrected."""
+
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from mtgbn._utils.seeds import entropy_of
+from mtgbn.chain.draws import Draws
+from mtgbn.errors import InputError
+from mtgbn.learn.checkpoint import Checkpoint
+from mtgbn.learn.convergence_warnings import convergence_warnings
+from mtgbn.learn.estimator import Estimator
+from mtgbn.learn.joint import Iteration
+from mtgbn.learn.multitask import draws_of, one_blas_thread, summary_of
+from mtgbn.learn.ordering import Ordering
+from mtgbn.learn.parallel import Progress, no_progress
+from mtgbn.learn.parameter_checks import (
+    ParameterTable,
+    a_seed,
+    at_least_zero,
+    number_of_jobs,
+    one_of,
+    whole,
+)
+from mtgbn.learn.parameters import Network, posterior_network
+from mtgbn.learn.search_parameters import (
+    SEARCH_PARAMETERS,
+    candidate_constraints,
+    search_settings,
+)
+from mtgbn.model.arguments import check_delta
+from mtgbn.model.edge_prior import EdgePriorSetting, arranged, edge_prior_of
+from mtgbn.paper.em import EMProblem, EMState, advance, draw_finally, start
+from mtgbn.paper.hmc import HMCState
+from mtgbn.search.knowledge import Knowledge
+from mtgbn.tasks import Tasks
+
+__all__ = ["PaperMTGBN"]
+
+# delta of the default nu0: docs/decisions.md.
+_DEFAULT_DELTA = 50.0
+
+
+class PaperMTGBN(Estimator):
+    """The paper's method, corrected: Monte Carlo EM given graphs, nothing estimated but graphs.
+
+    For comparisons; `MTGBN` is the method to use. Nothing says whether a task is a member, edges have
+    no probabilities, and values must not be missing.
+
+    Parameters
+    ----------
+    structure_prior : {"restricted", "scale_free", "decomposable"}
+        Prior of a graph given sigma_h; see docs/model.md, section 3. "decomposable" is what the paper
+        writes. It needs ``search="mmhc"`` without a tabu list, and is slow, since every move costs a
+        triangulation.
+    nu0 : float, optional
+        How closely the tasks' covariances follow the shared sigma_h; above p - 1. Default: p + 49.
+    edge_prior : optional
+        Density r, or (r, s) with the similarity s, or a matrix or data frame of the probabilities of
+        the pairs, alone or with s. Default: (1/(p - 1), 4).
+    search : {"mmhc", "boss"}
+        The paper's max-min hill climbing, or best order score search.
+    n_restarts : int, optional
+        Restarts of the search. Default: 10 for boss, 0 for mmhc.
+    tabu : int, optional
+        Moves that hill climbing (after boss: the last polish) goes on over a local optimum. Default:
+        10 for boss, 0 for mmhc.
+    candidates : {"all", "mmpc", "pooled"}, optional
+        Pairs that may be joined: all, those that a task's own data suggest, or those that any task or
+        the pooled data do. Default: all for boss, mmpc for mmhc.
+    knowledge : Knowledge or dict, optional
+        Required and forbidden edges, tiers, the largest number of parents.
+    n_draws : int
+        Draws in the first E-step.
+    tol : float
+        EM has converged when the gain in Q per task is below this.
+    max_iter : int
+        Largest number of EM iterations.
+    n_jobs, random_state
+        As for `MTGBN`.
+
+    Attributes
+    ----------
+    graphs_, cpdags_, order_, agreement_, sigma_h_, draws_, covariances_, coefficients_, \
+    residual_variances_, history_, converged_, stop_reason_, n_iter_, diagnostics_, warnings_, \
+    random_state_, nu0_, edge_prior_, task_names_, variables_, tasks_
+        As for `MTGBN`.
+
+    Examples
+    --------
+    >>> from mtgbn.simulate import simulate_tasks
+    >>> simulation = simulate_tasks(n_tasks=4, n_variables=4, n_rows=100, random_state=0)
+    >>> PaperMTGBN(random_state=0).fit(simulation.tasks).graphs_.shape
+    (4, 4, 4)
+    """
+
+    parameter_table: ClassVar[ParameterTable] = {
+        "structure_prior": one_of("restricted", "scale_free", "decomposable"),
+        **SEARCH_PARAMETERS,
+        "n_draws": whole(8),
+        "tol": at_least_zero,
+        "max_iter": whole(1),
+        "n_jobs": number_of_jobs,
+        "random_state": a_seed,
+    }
+
+    def __init__(
+        self,
+        *,
+        structure_prior: Literal["restricted", "scale_free", "decomposable"] = "restricted",
+        nu0: float | None = None,
+        edge_prior: EdgePriorSetting = None,
+        search: Literal["boss", "mmhc"] = "mmhc",
+        n_restarts: int | None = None,
+        tabu: int | None = None,
+        candidates: Literal["all", "mmpc", "pooled"] | None = None,
+        knowledge: Knowledge | Mapping[str, Any] | None = None,
+        n_draws: int = 30,
+        tol: float = 0.05,
+        max_iter: int = 50,
+        n_jobs: int | None = None,
+        random_state: int | np.random.SeedSequence | np.random.Generator | None = None,
+    ) -> None:
+        self.structure_prior = structure_prior
+        self.nu0 = nu0
+        self.edge_prior = edge_prior
+        self.search = search
+        self.n_restarts = n_restarts
+        self.tabu = tabu
+        self.candidates = candidates
+        self.knowledge = knowledge
+        self.n_draws = n_draws
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(
+        self,
+        tasks: Any,
+        y: None = None,
+        *,
+        callback: Callable[[EMState], Any] | None = None,
+        progress: Progress | None = None,
+        checkpoint: Any = None,
+    ) -> Self:
+        """Learn the graphs of all tasks; arguments as for `MTGBN.fit`."""
+        progress = progress or no_progress
+        tasks = Tasks.from_any(tasks)
+        self.check(tasks)
+        saved = Checkpoint.of(self, tasks, checkpoint, (EMState, Iteration, HMCState))
+        ordering = Ordering.of(tasks)
+        problem = self._pose(ordering, saved.seeds)
+        with one_blas_thread():
+            state = saved.state or start(problem, self.n_jobs, progress)
+            while not state.reason:
+                saved.write(state)
+                state = advance(problem, state, self.n_jobs, progress)
+                asked = None if callback is None else callback(state)
+                if isinstance(asked, bool | np.bool_) and asked and not state.reason:
+                    state = state._replace(reason="the callback asked to stop")
+            saved.write(state)
+            draws = draw_finally(problem, state, self.n_jobs, progress)
+            self._store_result(tasks, ordering, problem, state, draws)
+        for warning in self.warnings_:
+            warnings.warn(warning, ConvergenceWarning, stacklevel=2)
+        return self
+
+    def check(self, tasks: Tasks) -> None:
+        """Raise what `fit` would, as far as it can be told without fitting."""
+        super().check(tasks)
+        if self.structure_prior == "decomposable" and (self.search != "mmhc" or self.tabu):
+            raise InputError(
+                "structure_prior='decomposable' is not a sum over families; it needs search='mmhc' "
+                "without a tabu list"
+            )
+        if tasks.incomplete:
+            raise InputError(
+                f"PaperMTGBN needs complete data, and task {tasks.names[min(tasks.incomplete)]!r} "
+                "lacks values: fill them in, or use MTGBN"
+            )
+        check_delta(self._nu0(tasks.n_variables), tasks.n_variables)
+        choice = edge_prior_of(self.edge_prior, tasks.variables)
+        if not choice.is_fixed:
+            raise InputError(
+                f"edge_prior={self.edge_prior!r} cannot be estimated by the paper's method, whose "
+                "priors are not normalised; give numbers, or use MTGBN"
+            )
+
+    def _nu0(self, p: int) -> float:
+        return p - 1 + _DEFAULT_DELTA if self.nu0 is None else self.nu0
+
+    def _pose(self, ordering: Ordering, seeds: np.random.SeedSequence) -> EMProblem:
+        """What is learned, in canonical order."""
+        tasks = ordering.tasks
+        user_variables = tuple(ordering.to_user(np.array(tasks.variables, dtype=object), "v"))
+        choice = edge_prior_of(self.edge_prior, user_variables)
+        knowledge = self.resolved_knowledge(tasks.variables)
+        return EMProblem(
+            tasks=tasks,
+            constraints=candidate_constraints(self, tasks, knowledge),
+            nu0=float(self._nu0(tasks.n_variables)),
+            edge_prior=arranged(choice, ordering.variable_order),
+            structure_prior=self.structure_prior,
+            search=search_settings(self),
+            n_draws=self.n_draws,
+            tolerance=float(self.tol),
+            max_iter=self.max_iter,
+            seeds=seeds,
+        )
+
+    def _store_result(
+        self,
+        tasks: Tasks,
+        ordering: Ordering,
+        problem: EMProblem,
+        state: EMState,
+        draws: Draws,
+    ) -> None:
+        """Set the fitted attributes, in the user's order of tasks and variables."""
+        graphs = ordering.to_user(state.adjacencies, "tvv")
+        self.store_graphs(tasks, graphs, edge_prior_of(self.edge_prior, tasks.variables).prior)
+        self._align_directions()
+        self.nu0_ = problem.nu0
+        self.n_iter_ = len(state.history)
+        sigma_h = ordering.to_user(draws.sigma_h, "vv")
+        self.draws_ = Draws(sigma_h, draws.statistics, tasks.variables, draws.sampler)
+        self.diagnostics_ = summary_of(self.draws_)
+        self.random_state_ = entropy_of(problem.seeds)
+        self.sigma_h_ = self.draws_.mean
+        self.history_ = state.history
+        self.converged_ = state.converged
+        self.stop_reason_ = state.reason
+        self.warnings_ = convergence_warnings(self)
+        self._store_parameters()
+
+    def _network(self, t: int) -> Network:
+        delta = self.nu0_ - len(self.variables_) + 1
+        scatter, n = self.tasks_.scatters[t], self.tasks_.ns[t]
+        return posterior_network(self.graphs_[t], scatter, n, draws_of(self).flat, delta)
