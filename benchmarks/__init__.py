@@ -1,1 +1,1 @@
-"""Ratios to peers, measured in one run: `python -m benchmarks`."""
+"""Speed as ratios to peers and accuracy by study: `python -m benchmarks`."""

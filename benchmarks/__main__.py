@@ -1,7 +1,8 @@
 """Run benchmarks and write their tables in Markdown, with the machine and the versions.
 
-Without names: those of speed, every figure a ratio to a peer or to what the processor can do, measured
-in the same run (about forty minutes). `accuracy`: the studies behind the other claims, which take hours.
+Without names, it runs the benchmarks of speed: every figure is a ratio to a peer or to the peak of
+the processor, measured in the same run (about forty minutes). `accuracy` runs the studies behind
+the other claims, which take hours.
 """
 
 import argparse
@@ -35,7 +36,7 @@ from benchmarks import (
 SPEED = {
     "compilation": ("Compilation", compilation.main),
     "gradient": ("Value and gradient, against JAX and the processor", gradient.main),
-    "growth": ("Growth of their cost", growth.main),
+    "growth": ("Growth of the cost of value and gradient", growth.main),
     "samplers": ("Effective samples per second", samplers.main),
     "peers": ("Graphs of single tasks, against causal-learn", peers.fastest),
     "fits": ("Whole fits", fits.main),
@@ -46,14 +47,14 @@ ACCURACY = {
     "learners": ("Graphs of related tasks", learners.main),
     "optimum": ("How far from the best graphs a fit ends", optimum.main),
     "joint-peers": ("Graphs of related tasks, against other programs", joint_peers.main),
-    "adaptive": ("From alike to unrelated tasks", adaptive.main),
+    "adaptive": ("From similar to unrelated tasks", adaptive.main),
     "missing": ("Missing values", missing.main),
     "cost": ("Cost of a fit, and how chains mix", cost.main),
     "calibration": ("Calibration of the joint sampler", calibration.main),
     "two-groups": ("Two groups of subjects", two_groups.main),
     "one-patient": ("One patient against controls", one_patient.main),
     "autocorrelated": ("False edges of autocorrelated series", autocorrelated.main),
-    "scale": ("Studies of usual size", scale.main),
+    "scale": ("Studies of usual and of large size", scale.main),
 }
 PACKAGES = (
     *("numpy", "scipy", "numba", "llvmlite", "jax", "nutpie", "arviz-stats", "dask"),
@@ -62,7 +63,7 @@ PACKAGES = (
 
 
 def processor() -> str:
-    """What the machine calls its processor, where it says so."""
+    """Name of the processor, if the system reports it."""
     try:
         with open("/proc/cpuinfo") as lines:
             return next(line.split(":")[1].strip() for line in lines if "model name" in line)
@@ -79,18 +80,20 @@ def main() -> None:
         metavar="NAME",
         help=f"speed, accuracy, or any of {', '.join([*SPEED, *ACCURACY])}",
     )
-    parser.add_argument("--output", type=Path, help="a file to write to, besides the terminal")
+    parser.add_argument(
+        "--output", type=Path, help="a file to write to, in addition to the terminal"
+    )
     given = parser.parse_args()
     groups = {"speed": list(SPEED), "accuracy": list(ACCURACY)}
     names = [each for name in given.names for each in groups.get(name, [name])]
     known = SPEED | ACCURACY
     for name in names:
         if name not in known:
-            parser.error(f"there is no benchmark {name!r}; there are {', '.join(known)}")
+            parser.error(f"unknown benchmark {name!r}; choose from {', '.join(known)}")
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES)
     parts = [
         "# Speed",
-        "Written by `make bench`. Ratios are good to ten percent or so, times to a factor of 1.5.",
+        "Written by `make bench`. Ratios are accurate to ten percent, times to a factor of 1.5.",
         f"{processor()}; Python {platform.python_version()}, {versions}.",
     ]
     for name in names:

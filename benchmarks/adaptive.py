@@ -1,9 +1,9 @@
-"""MTGBN with its defaults against SIG and AVG with estimated density; tasks from alike to unrelated.
+"""MTGBN with its defaults against SIG and AVG with estimated density, by kind of tasks.
 
-Skeleton error (share of wrong pairs) and arrowhead error between CPDAGs (share of wrong ordered
-pairs), means over tasks, then over problems, with standard errors. For thresholded data the truth
-is an undirected graph without any arrowhead, which an empty graph would match; there an undirected
-edge counts as two ordered pairs, of which an arrow has one.
+The measures are the skeleton error (fraction of wrong pairs) and the arrowhead error between CPDAGs
+(fraction of wrong ordered pairs), as means over tasks, then over problems, with standard errors.
+For thresholded data the truth is an undirected graph without arrowheads, which an empty graph would
+match. There an undirected edge counts as two ordered pairs, and an arrow has one of them.
 """
 
 import argparse
@@ -69,7 +69,7 @@ ROWS = {
     "all unrelated, n 100": (perturbed, {"n": 100, "p": 15, "edges": 30, "n_unrelated": 10}),
 }
 
-# The better of two prototypes' means over two seeds, which these have to beat.
+# Errors that MTGBN has to beat: the better of two prototypes, means over two seeds.
 PROTOTYPE = dict(
     zip(
         ROWS,
@@ -97,7 +97,7 @@ def arrowhead_error(learned: np.ndarray, truth: np.ndarray, is_undirected: bool)
 
 
 def measure(row: str, seed: int, n_rounds: int) -> dict[str, list[float]]:
-    """Per method: skeleton error, arrowhead error, CPU seconds, skeleton error of unrelated tasks."""
+    """Per method: skeleton and arrowhead error, CPU seconds, skeleton error of unrelated tasks."""
     warnings.simplefilter("ignore")
     make, options = ROWS[row]
     simulation = make(seed, **options)
@@ -105,15 +105,15 @@ def measure(row: str, seed: int, n_rounds: int) -> dict[str, list[float]]:
     patterns = truths if make is thresholded else [cpdag(truth) for truth in truths]
     n_unrelated = options.get("n_unrelated", 0)
     found = {}
-    for name, learner in methods(n_rounds).items():
+    for name, estimator in methods(n_rounds).items():
         start = time.process_time()
-        learner.set_params(random_state=seed, n_jobs=1).fit(simulation.tasks)
+        estimator.set_params(random_state=seed, n_jobs=1).fit(simulation.tasks)
         seconds = time.process_time() - start
-        pairs = list(zip(learner.cpdags_, patterns, strict=True))
+        pairs = list(zip(estimator.cpdags_, patterns, strict=True))
         errors = [compare_adjacencies(*pair).error for pair in pairs]
         arrows = [arrowhead_error(*pair, make is thresholded) for pair in pairs]
-        alone = np.mean(errors[:n_unrelated]) if n_unrelated else np.nan
-        found[name] = [float(np.mean(errors)), float(np.mean(arrows)), seconds, float(alone)]
+        of_unrelated = np.mean(errors[:n_unrelated]) if n_unrelated else np.nan
+        found[name] = [float(np.mean(errors)), float(np.mean(arrows)), seconds, float(of_unrelated)]
     return found
 
 
@@ -159,8 +159,10 @@ HEADER = ["data", *_COLUMNS, "prototype", "map, CPU s"]
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--posterior-seeds", type=int, default=0, help="problems that also get it")
-    parser.add_argument("--rounds", type=int, default=1000, help="of the posterior estimate")
+    parser.add_argument(
+        "--posterior-seeds", type=int, default=0, help="problems with a posterior estimate"
+    )
+    parser.add_argument("--rounds", type=int, default=1000, help="rounds of the posterior estimate")
     parser.add_argument("--only", default="", help="rows whose name contains this")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--quick", action="store_true", help="one problem per row")

@@ -1,8 +1,9 @@
-"""False edges of autocorrelated series: with all rows counted, with effective_samples, and independent.
+"""False edges of autocorrelated series: all rows counted, effective samples, and independent rows.
 
-First-order series with coefficient rho, eleven regions, 230 volumes, ten subjects: regions that have
-nothing to do with each other, and subjects that share a DAG of 14 edges, each with coefficients of its
-own. "Independent": rows without autocorrelation, as many as the others are worth in theory.
+First-order series with coefficient rho, eleven regions, 230 volumes and ten subjects. The regions
+are unconnected, or the subjects share a DAG of 14 edges, each with its own coefficients.
+"Independent" means rows without autocorrelation, as many as the theoretical number of effective
+samples.
 """
 
 import sys
@@ -25,7 +26,7 @@ RHOS = (0.0, 0.3, 0.6, 0.8, 0.9)
 def simulate(
     rho: float, n_rows: int, n_edges: int, seed: int
 ) -> tuple[list[np.ndarray], np.ndarray]:
-    """Series of all subjects and the skeleton that they share; all regions have the coefficient rho."""
+    """Series of all subjects, with coefficient rho in all regions, and their common skeleton."""
     rng = np.random.default_rng(seed)
     network = random_network(N_REGIONS, n_edges, random_state=seed)
     series = []
@@ -37,7 +38,7 @@ def simulate(
 
 
 def measure(rho: float, n_edges: int, seed: int, quick: bool = False) -> dict[str, dict]:
-    """Per way of counting rows and per method: shares of the absent and of the present pairs joined."""
+    """Fractions of absent and of present pairs that are joined, by count of rows and method."""
     worth = N_ROWS * (1 - rho**2) / (1 + rho**2)
     sets = {
         "none": (simulate(rho, N_ROWS, n_edges, seed), "none"),
@@ -49,12 +50,12 @@ def measure(rho: float, n_edges: int, seed: int, quick: bool = False) -> dict[st
     for way, ((series, truth), method) in sets.items():
         tasks = Tasks.from_arrays(series, standardise=True, effective_samples=method)
         settings = {"n_draws": 16, "n_restarts": 0, "max_iter": 2} if quick else {}
-        for learner in (SIG(edge_prior="density"), MTGBN(**settings)):
+        for estimator in (SIG(edge_prior="density"), MTGBN(**settings)):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                learner.set_params(random_state=seed, n_jobs=1).fit(tasks)
-            joined = np.array([skeleton(graph) for graph in learner.graphs_])
-            found.setdefault(way, {})[type(learner).__name__] = (
+                estimator.set_params(random_state=seed, n_jobs=1).fit(tasks)
+            joined = np.array([skeleton(graph) for graph in estimator.graphs_])
+            found.setdefault(way, {})[type(estimator).__name__] = (
                 float(joined[:, upper & ~truth].mean()),
                 float(joined[:, upper & truth].mean()) if n_edges else np.nan,
             )

@@ -1,4 +1,4 @@
-"""Simulated BOLD of subjects as tasks, cleaned as `mtgbn extract` does by default."""
+"""Simulated BOLD series of subjects as tasks, cleaned with the defaults of `mtgbn extract`."""
 
 from typing import NamedTuple
 
@@ -11,23 +11,23 @@ from mtgbn.simulate import simulate_bold_groups
 from mtgbn.simulate.bold import BoldSimulation
 from mtgbn.tasks import effective_samples
 
-# Hz; that of `mtgbn extract`.
+# Band in Hz; the default of `mtgbn extract`.
 BAND = (0.01, 0.08)
 
 
 class Study(NamedTuple):
-    """Controls first."""
+    """Simulated series of two groups; controls come first."""
 
     simulation: BoldSimulation
     series: list[np.ndarray]
     tasks: Tasks
     is_patient: np.ndarray
     is_altered: np.ndarray
-    """(p, p), symmetric."""
+    """Whether a pair was altered, (p, p), symmetric."""
 
 
 def simulate_study(n_controls: int, n_patients: int, seed: int, **options) -> Study:
-    """Cleaned series of both groups, worth as many samples as after `mtgbn extract`."""
+    """Cleaned series of both groups, with the effective samples that `mtgbn extract` would give."""
     simulation = simulate_bold_groups(n_controls, n_patients, random_state=seed, **options)
     series = [cleaned(each, simulation.repetition_time) for each in simulation.series]
     is_altered = np.zeros((len(simulation.regions),) * 2, dtype=bool)
@@ -47,7 +47,7 @@ def simulate_study(n_controls: int, n_patients: int, seed: int, **options) -> St
 def cleaned(
     series: np.ndarray, repetition_time: float, band: tuple[float, float] = BAND
 ) -> np.ndarray:
-    """Detrended, filtered and standardised; there are no confounds to regress out."""
+    """Detrended, filtered and standardised series; there are no confounds to regress out."""
     return clean(
         series,
         *_no_confounds(len(series)),
@@ -58,24 +58,24 @@ def cleaned(
 
 
 def _no_confounds(rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Confounds of all volumes, and which are kept."""
+    """Confounds of all volumes (none), and which volumes are kept (all)."""
     return np.zeros((rows, 0)), np.ones(rows, dtype=bool)
 
 
 def high_passed(series: np.ndarray, repetition_time: float) -> np.ndarray:
-    """Without drifts only: for methods that need what precedes what."""
+    """Series without drifts but with high frequencies, for methods that use the order in time."""
     return cleaned(series, repetition_time, (BAND[0], np.inf))
 
 
 def area_under_curve(values: np.ndarray, is_positive: np.ndarray) -> float:
-    """Share of the couples of a positive and a negative in which the positive is larger (ROC)."""
+    """Area under the ROC curve: how often a positive value exceeds a negative one."""
     ranks = rankdata(values)[is_positive]
     n_negative = np.sum(~is_positive)
     return float((ranks.mean() - (len(ranks) + 1) / 2) / n_negative)
 
 
 def partial_correlations(scatters: np.ndarray) -> np.ndarray:
-    """Of all pairs given all other variables, as Fisher's z; 0 on the diagonal."""
+    """Partial correlations of all pairs given all other variables, as Fisher's z; diagonal 0."""
     precisions = np.linalg.inv(scatters)
     spread = np.sqrt(np.einsum("sii->si", precisions))
     correlations = -precisions / (spread[:, :, None] * spread[:, None])

@@ -1,13 +1,13 @@
-"""Whether probabilities mean what they say: simulations from the model that the chains sample from.
+"""Calibration of probabilities: simulations from the model that the chains sample from.
 
-Everything is drawn from its prior: the density r and the similarity s of the graphs, delta, Psi, orders,
-DAGs, covariances, rows. Then of all adjacencies to which the chains give a probability of about x, a
-share of about x must be there, and the rank of a true parameter among its draws must be uniform
+Everything is drawn from its prior: the density r and the similarity s of the graphs, delta, Psi,
+orders, DAGs, covariances, rows. Of all adjacencies with a probability of about x, a fraction of
+about x must then be present, and the rank of a true parameter among its draws must be uniform
 (simulation-based calibration; Talts et al. 2018, arXiv:1804.06788).
 
-Chains start as in a fit, one from the graphs of the tasks alone (SIG), the other from empty ones, both
-with a wrong delta, and a quarter of the rounds is thrown away. Only the scale of Psi's prior is given to
-them, which a fit takes from the data.
+Chains start as in a fit, one from the single-task graphs (SIG), the other from empty graphs, both
+with a wrong delta, and a quarter of the rounds is dropped as warm-up. They are given only the scale
+of Psi's prior, which a fit estimates from the data.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from mtgbn.tasks import Tasks
 N_BINS = 10
 RANK_BINS = 8
 
-# Draws by which a true parameter is ranked, from both chains; far apart, so nearly independent.
+# Draws of both chains among which a true parameter is ranked; widely spaced, so nearly independent.
 N_RANKED = 40
 
 FIRST_DELTA = 30.0
@@ -37,7 +37,7 @@ MOVES_PER_PAIR = 24
 
 
 class Setting(NamedTuple):
-    """One kind of simulation and how many of them; m and n are drawn from ranges."""
+    """One kind of simulation and the number of simulations; m and n are drawn from ranges."""
 
     p: int
     tasks: tuple[int, int]
@@ -65,16 +65,16 @@ class Truth(NamedTuple):
 
 class Outcome(NamedTuple):
     probabilities: np.ndarray
-    """Of the adjacencies of all pairs and tasks."""
+    """Probabilities of the adjacencies of all pairs and tasks."""
     present: np.ndarray
     ranks: dict[str, float]
-    """Between 0 and 1."""
+    """Ranks of the true parameters, between 0 and 1."""
     disagreement: float
     """Root mean square difference between the two chains' probabilities."""
 
 
 def draw_truth(rng: np.random.Generator, p: int, m: int, n: int) -> Truth:
-    """Everything from its prior."""
+    """Draw everything from its prior."""
     scales = np.exp(rng.uniform(-1, 1, p))
     r, correlation, share = rng.random(3)
     s = 1 / correlation - 1
@@ -97,7 +97,7 @@ def draw_truth(rng: np.random.Generator, p: int, m: int, n: int) -> Truth:
 
 
 def parameters(psi: np.ndarray, delta, density, similarity, n_edges) -> dict[str, np.ndarray]:
-    """What is ranked; of sigma_h two variances, a correlation and the determinant."""
+    """Parameters to rank; of sigma_h two variances, two correlations and the determinant."""
     sigma_h = psi * np.asarray(delta)[..., None, None]
     deviations = np.sqrt(np.diagonal(sigma_h, axis1=-2, axis2=-1))
     correlations = sigma_h / (deviations[..., :, None] * deviations[..., None, :])
@@ -116,7 +116,7 @@ def parameters(psi: np.ndarray, delta, density, similarity, n_edges) -> dict[str
 
 
 def calibrate(setting: Setting, seed: int) -> Outcome:
-    """One simulation and the chains that learn it."""
+    """Run one simulation and the chains that learn it."""
     rng = np.random.default_rng([setting.p, seed])
     p = setting.p
     m, n = (int(rng.integers(low, high + 1)) for low, high in (setting.tasks, setting.rows))
@@ -126,9 +126,9 @@ def calibrate(setting: Setting, seed: int) -> Outcome:
     model = joint_model(
         truth.tasks, None, choice, free, MOVES_PER_PAIR * p * (p - 1) // 2, has_outsiders=False
     )._replace(scales=truth.scales)
-    alone = SIG(random_state=seed).fit(truth.tasks).graphs_
+    single = SIG(random_state=seed).fit(truth.tasks).graphs_
     tallies, draws = [], []
-    for start in (alone, np.zeros_like(alone)):
+    for start in (single, np.zeros_like(single)):
         state = begin_chain(model, truth.tasks, start, FIRST_DELTA)
         _, state = run_rounds(model, state, rng, max(setting.n_rounds // 3, 60), adapt=True)
         trace, _ = run_rounds(model, state, rng, setting.n_rounds, adapt=False)
@@ -140,7 +140,7 @@ def calibrate(setting: Setting, seed: int) -> Outcome:
     ranks = {}
     for name, value in true.items():
         found = np.concatenate([chain[name] for chain in draws])
-        # Ties, of counts, are broken at random: the rank is exactly uniform if draws are independent.
+        # Ties of counts are broken at random: the rank is exactly uniform if draws are independent.
         below = np.sum(found < value) + rng.random() * (np.sum(found == value) + 1)
         ranks[name] = float(below / (len(found) + 1))
     rows, columns = np.triu_indices(p, 1)
@@ -156,10 +156,10 @@ def calibrate(setting: Setting, seed: int) -> Outcome:
 
 
 def reliability(outcomes: list[Outcome]) -> str:
-    """Bins of probability against the share of adjacencies that are there.
+    """Bins of probability against the fraction of adjacencies that are present.
 
     Edges of one simulation share r, s and sigma_h, so the standard error is that of the mean over
-    simulations, by the jackknife.
+    simulations, from the jackknife.
     """
     rows = []
     bins = [np.minimum((o.probabilities * N_BINS).astype(int), N_BINS - 1) for o in outcomes]
@@ -231,7 +231,8 @@ def main(quick: bool = False) -> str:
         apart = np.median([outcome.disagreement for outcome in outcomes])
         parts.append(
             f"### p = {setting.p}, m = {setting.tasks[0]} to {setting.tasks[1]}, n = "
-            f"{setting.rows[0]} to {setting.rows[1]}: {len(outcomes)} simulations, {edges} edges\n\n"
+            f"{setting.rows[0]} to {setting.rows[1]}: {len(outcomes)} simulations, "
+            f"{edges} edges\n\n"
             f"{reliability(outcomes)}\n\n{rank_table(outcomes)}\n\n"
             f"Median root mean square difference between two chains' probabilities: {apart:.3f}; "
             f"{time.process_time() - start:.0f} s of CPU time."

@@ -1,15 +1,16 @@
-"""A fit on a Dask cluster of one and of two worker processes, and what a hundred would give.
+"""A fit on a Dask cluster of one and of two worker processes, and a prediction for a hundred.
 
-The two chains run in the process that fits, in two threads if the cluster has two workers or more; the
-searches, one per task and iteration, on the workers. The model of the time with W workers has six
-numbers, all measured with one worker,
+The two chains run in the process that fits, in two threads if the cluster has two workers or more.
+The searches, one per task and iteration, run on the workers. The model of the time with W workers
+has six numbers, all measured with one worker,
 
     T(W) = S + G / min(W, 2) + C / W + m b / B + calls o,
 
-S what is neither, G the chains, C the searches, b the bytes that travel for one task (arrays that all
-need travel once per worker, by the workers themselves), B bytes per second that the scheduler takes, o
-what else a call costs. It is checked with two workers and then asked about more. Whole fits
-(repetitions, relabellings, bootstraps) have no such limit: workers share nothing but the data.
+where G is the time of the chains, C the time of the searches, S the rest, b the bytes sent for one
+task (arrays that all tasks need are sent once per worker, by the workers), B the bytes per second
+that the scheduler handles, and o the remaining cost of a call. The model is checked with two
+workers and then used to predict more. Whole fits (repetitions, relabellings, bootstraps) have no
+such limit: workers share only the data.
 """
 
 import argparse
@@ -74,7 +75,7 @@ def cluster(n_workers: int) -> LocalCluster:
 
 
 def fit(tasks: Tasks, n_workers: int) -> tuple[float, Stopwatch]:
-    """Wall seconds of a fit, after one that loads the kernels, and what its searches took."""
+    """Wall seconds of a fit, after a fit that loads the kernels, and the time of its searches."""
     small = Tasks.from_arrays(shared_dag_tasks(4, 5, 60, 5)[0])
     with cluster(n_workers) as workers, Client(workers), parallel_config("dask"):
         MTGBN(random_state=0).fit(small)
@@ -85,7 +86,7 @@ def fit(tasks: Tasks, n_workers: int) -> tuple[float, Stopwatch]:
 
 
 def cost_of_calls(n_calls: int = 300, n_bytes: int = 2_000_000) -> tuple[float, float]:
-    """Seconds that a call costs apart from its work, and bytes per second that arguments travel at."""
+    """Seconds of overhead per call, and bytes per second at which arguments are sent."""
     with cluster(1) as workers, Client(workers), parallel_config("dask"):
         seconds = []
         for size in (1, n_bytes):
@@ -105,7 +106,7 @@ def main(large: bool = False) -> str:
     tasks = Tasks.from_arrays(shared_dag_tasks(m, p, n, round(1.5 * p))[0])
     per_call, bandwidth = cost_of_calls()
     total, watch = fit(tasks, 1)
-    n_calls = 3 * m  # alone, and two iterations
+    n_calls = 3 * m  # single tasks, and two iterations
     overhead = n_calls * per_call + m * watch.bytes_per_task / bandwidth
     work, rest = watch.seconds - overhead, total - watch.seconds - watch.chains
     measured = {1: total, 2: fit(tasks, 2)[0]}
@@ -123,13 +124,12 @@ def main(large: bool = False) -> str:
                 f"{serial / model:.0%}",
             ]
         )
-    header = ["workers", "measured, s", "model, s", "speed-up", "share that is not searched"]
+    header = ["workers", "measured, s", "model, s", "speed-up", "fraction not searched"]
     numbers = (
         f"m = {m}, p = {p}, n = {n}. Chains {watch.chains:.1f} s, searches {work:.1f} s, the rest "
-        f"{rest:.1f} s; a call costs "
-        f"{per_call * 1e3:.1f} ms and {bandwidth / 1e6:.0f} MB travel in a second. Per fit "
-        f"{watch.bytes_per_task / 1e3:.0f} kB travel for every task, and "
-        f"{watch.shared_bytes / 1e6:.1f} MB to every worker."
+        f"{rest:.1f} s; a call costs {per_call * 1e3:.1f} ms, and {bandwidth / 1e6:.0f} MB are "
+        f"sent per second. Per fit {watch.bytes_per_task / 1e3:.0f} kB are sent for every task, "
+        f"and {watch.shared_bytes / 1e6:.1f} MB to every worker."
     )
     return f"{table(header, rows)}\n\n{numbers}"
 

@@ -1,8 +1,9 @@
-"""How long the first fit after an installation takes, when kernels are compiled, and a later one.
+"""Time of the first fit after an installation, which compiles the kernels, and of a later fit.
 
-Fresh processes with a cache of kernels of their own, which is empty at first. A fit is that of three
-tasks with ten variables. Two processes compile what MTGBN needs, so that its CPU seconds, those of both
-together, exceed what one waits for; with one processor they are what one waits for.
+Each pair of rows uses fresh processes with their own cache of kernels, which is empty at first. The
+fit has three tasks with ten variables. Two processes compile the kernels of MTGBN, so its CPU
+seconds, the sum of both processes, exceed the waiting time; with one processor they equal the
+waiting time.
 """
 
 import json
@@ -20,18 +21,18 @@ import warnings; warnings.simplefilter("ignore")
 from benchmarks.problems import shared_dag_tasks
 import mtgbn
 tasks = mtgbn.Tasks.from_arrays(shared_dag_tasks(3, 10, 250, 15)[0])
-learner = getattr(mtgbn, sys.argv[1])(random_state=0, n_jobs=1)
+estimator = getattr(mtgbn, sys.argv[1])(random_state=0, n_jobs=1)
 marks = [time.perf_counter() - start]
 for _ in range(2):
     start = time.perf_counter()
-    learner.fit(tasks)
+    estimator.fit(tasks)
     marks.append(time.perf_counter() - start)
 print(json.dumps([*marks, sum(os.times()[:4])]))
 """
 
 
 def run(kind: str, cache: str) -> list[str]:
-    """Seconds of the import, of the first and the second fit, and of all processors together."""
+    """Seconds of the import, of the first and the second fit, and CPU seconds of all processes."""
     done = subprocess.run(
         [sys.executable, "-c", CODE, kind],
         capture_output=True,

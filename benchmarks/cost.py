@@ -1,7 +1,7 @@
-"""CPU time of MTGBN: fixed numbers, everything estimated, edge probabilities; and how chains mix.
+"""CPU time of MTGBN with fixed and with estimated parameters, of edge probabilities, and mixing.
 
-Ten tasks with 15 or 46 variables and 250 rows; kernels are compiled beforehand. Posterior estimates of
-46 variables are left out.
+Ten tasks with 15 or 46 variables and 250 rows; kernels are compiled in advance. Posterior estimates
+of 46 variables are left out.
 """
 
 import time
@@ -20,14 +20,14 @@ DESIGNS = {
 }
 
 
-def seconds(learner: MTGBN, tasks) -> tuple[float, MTGBN]:
+def seconds(estimator: MTGBN, tasks) -> tuple[float, MTGBN]:
     start = time.process_time()
-    learner.fit(tasks)
-    return time.process_time() - start, learner
+    estimator.fit(tasks)
+    return time.process_time() - start, estimator
 
 
 def measure(design: str, seed: int, with_posterior: bool) -> list[float]:
-    """CPU seconds of three fits, and the share of pairs with R-hat below 1.05."""
+    """CPU seconds of three fits, and the fraction of pairs with R-hat below 1.05."""
     tasks = DESIGNS[design](seed).tasks
     p = tasks.n_variables
     common = {"random_state": seed, "n_jobs": 1}
@@ -35,9 +35,9 @@ def measure(design: str, seed: int, with_posterior: bool) -> list[float]:
     estimated, _ = seconds(MTGBN(**common), tasks)
     if not with_posterior:
         return [fixed, estimated, np.nan, np.nan]
-    posterior, learner = seconds(MTGBN(inference="posterior", **common), tasks)
+    posterior, estimator = seconds(MTGBN(inference="posterior", **common), tasks)
     pairs = np.triu_indices(p, 1)
-    rhat = learner.edge_diagnostics_.rhat[:, pairs[0], pairs[1]]
+    rhat = estimator.edge_diagnostics_.rhat[:, pairs[0], pairs[1]]
     return [fixed, estimated, posterior, float(np.mean(rhat < 1.05))]
 
 

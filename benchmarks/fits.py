@@ -1,8 +1,8 @@
-"""CPU time and memory of whole fits with every default as it is, and how they grow.
+"""CPU time and memory of whole fits with all defaults, and their growth.
 
-Tasks share a random DAG with 1.5 edges per variable, of which each lacks a tenth and has as many of its
-own. Every fit is in a process of its own with one thread, kernels compiled beforehand; SIG, each task by
-itself, is timed there on the same tasks.
+Tasks share a random DAG with 1.5 edges per variable. Each task lacks a tenth of these edges and has
+as many edges of its own. Every fit runs in its own process with one thread, with kernels compiled
+in advance. SIG, which learns single tasks, is timed in the same process on the same tasks.
 """
 
 import argparse
@@ -27,11 +27,11 @@ GROWTH = {
 }
 LARGE = [(200, 116, 200), (20, 400, 500)]
 
-# The paper's own code, on this size, took so many CPU seconds on the machine of docs/speed.md.
+# CPU seconds of the paper's own code, by size, on the machine of docs/speed.md.
 PAPERS_CODE = {(3, 10, 250): 66.0}
 
-# From everything estimated to what the paper's code does, done right; `optimum` tells how good the
-# graphs are with which each of them ends.
+# From all defaults to the paper's method with corrected formulas; `optimum` measures how good the
+# graphs of each are.
 PAPERS_METHOD = {"structure_prior": "restricted", "search": "mmhc"}
 CLIMBING = {**PAPERS_METHOD, "candidates": "all", "tabu": 10}
 SETTINGS = {
@@ -46,34 +46,34 @@ class Fit(NamedTuple):
     """CPU seconds of a fit and of SIG, largest memory in GiB, EM iterations."""
 
     seconds: float
-    alone: float
+    single_seconds: float
     memory: float
     n_iter: int
 
 
 def fit(size: tuple[int, int, int], settings: dict[str, Any], repetitions: int = 1) -> Fit:
-    """The median of some fits, in this process."""
+    """Median of several fits, in this process."""
     warnings.simplefilter("ignore")
     m, p, n = size
     warm = Tasks.from_arrays(shared_dag_tasks(2, 5, 50, 5)[0])
     for kind, given in ((MTGBN, settings), (SIG, {})):
         kind(random_state=0, n_jobs=1, **given).fit(warm)
     tasks = Tasks.from_arrays(shared_dag_tasks(m, p, n, round(1.5 * p))[0])
-    times: dict[str, list[float]] = {"together": [], "alone": []}
+    times: dict[str, list[float]] = {"MTGBN": [], "SIG": []}
     for seed in range(repetitions):
-        for name, learner in (
-            ("alone", SIG(random_state=seed, n_jobs=1)),
-            ("together", MTGBN(random_state=seed, n_jobs=1, **settings)),
+        for name, estimator in (
+            ("SIG", SIG(random_state=seed, n_jobs=1)),
+            ("MTGBN", MTGBN(random_state=seed, n_jobs=1, **settings)),
         ):
             start = time.process_time()
-            learner.fit(tasks)
+            estimator.fit(tasks)
             times[name].append(time.process_time() - start)
     memory = largest_memory()
     return Fit(
-        float(np.median(times["together"])),
-        float(np.median(times["alone"])),
+        float(np.median(times["MTGBN"])),
+        float(np.median(times["SIG"])),
         memory,
-        learner.n_iter_,
+        estimator.n_iter_,
     )
 
 
@@ -88,7 +88,7 @@ def _cells(size: tuple[int, int, int], found: Fit) -> list[str]:
     return [
         *map(str, size),
         f"{found.seconds:.3g}",
-        f"{found.seconds / found.alone:.1f}",
+        f"{found.seconds / found.single_seconds:.1f}",
         f"{found.memory:.2f}",
         str(found.n_iter),
     ]
@@ -149,5 +149,7 @@ def main(large: bool = False) -> str:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--large", action="store_true", help="also the largest two, 25 minutes")
+    parser.add_argument(
+        "--large", action="store_true", help="also the two largest sizes, 25 minutes"
+    )
     print(main(parser.parse_args().large))

@@ -1,12 +1,12 @@
 """Value and gradient in unconstrained coordinates, against the same density in JAX with autodiff.
 
-The JAX version is given everything that is algebra and not code: the same merged list of nested
-pairs, grouped by size, one batched Cholesky factor per group. What is compared is the compiled kernel
-with its hand-written derivative on one side, XLA and automatic differentiation on the other. Both run
-as a sampler would run them, many evaluations inside one compiled loop.
+The JAX version uses the same algebra: the same merged list of nested pairs, grouped by size, with
+one batched Cholesky factor per group. The comparison is between the compiled kernel with its
+hand-written derivative and XLA with automatic differentiation. Both run as in a sampler, many
+evaluations inside one compiled loop.
 
-The share of the peak is that of floating-point operations, counted loop by loop, in what one core does
-in the product of two large matrices by BLAS, measured in turns with the rest.
+The share of peak is the rate of floating-point operations, counted loop by loop, divided by the
+rate of one core in the product of two large matrices by BLAS, measured in turns with the rest.
 """
 
 from functools import partial
@@ -25,7 +25,7 @@ jax.config.update("jax_enable_x64", True)
 
 SIZES = [(10, 15), (10, 46), (100, 46), (10, 116), (50, 116), (10, 400)]
 
-# A product of two square matrices of this size is what the processor can do at best.
+# The peak of the processor is measured by a product of two square matrices of this size.
 PEAK_SIZE = 1000
 STEPS, STEP_SIZE = 20, 1e-9
 
@@ -87,7 +87,7 @@ def jax_ascend(value_and_gradient):
 
 
 def operations(posterior: Posterior) -> float:
-    """Additions and multiplications of one evaluation."""
+    """Number of additions and multiplications of one evaluation."""
     p = posterior.n_variables
     total = 5 * p**3 / 3  # L0 Z, L L', 2 G L and L0' R, of triangles
     for size, count in zip(posterior.terms.outer_sizes, posterior.terms.counts, strict=True):

@@ -1,7 +1,7 @@
-"""How the cost of a value and gradient grows with the tasks and with the variables.
+"""Growth of the cost of a value and gradient with the tasks and with the variables.
 
-Families keep their size (1.5 edges per variable). Times are relative to the first row of each series,
-measured in turns.
+Families keep their size (1.5 edges per variable). Times are relative to the first row of each
+series, measured in turns.
 """
 
 from functools import partial

@@ -1,20 +1,20 @@
-"""Graphs of related tasks: what a user would take instead of MTGBN, on the same data.
+"""Graphs of related tasks: MTGBN and its alternatives on the same data.
 
-Two designs, ten tasks of 15 variables: thresholded precision matrices, whose truth is an undirected
-graph, and a perturbed DAG. Every method is judged by the share of wrong pairs, averaged over tasks.
-DAGs and CPDAGs are judged by their skeleton. Precision matrices cannot tell a skeleton from a moral
-graph, so with a DAG as the truth they are judged by the one they are nearer to. Rows "best threshold"
-drop elements below the one value that suits all tasks of a problem best, which only somebody who knows
-the truth can do: a bound, no method.
+There are two designs with ten tasks of 15 variables: thresholded precision matrices, whose truth is
+an undirected graph, and a perturbed DAG. The measure is the fraction of wrong pairs, averaged over
+tasks. DAGs and CPDAGs are judged by their skeleton. Precision matrices do not distinguish a
+skeleton from a moral graph, so with a DAG as the truth they are judged by the nearer of the two.
+Rows "best threshold" drop elements below the one threshold that is best for all tasks of a problem.
+This needs the truth: it is a bound, not a method.
 
-MTGBN learns from variances that the tasks have in common, so it gets the rows as they are, and in
-another row standardised: the difference is large with thresholded matrices, and next to none with the
-perturbed DAG, whose rows come standardised. All others get standardised rows, which SIG and BOSS do not
-notice and the penalties of the rest need.
+MTGBN uses variances that the tasks have in common, so it gets the rows as they are, and in another
+row standardised. The difference is large with thresholded matrices, and almost none with the
+perturbed DAG, whose rows are standardised already. All other methods get standardised rows. SIG and
+BOSS are invariant to this, and the penalties of the other methods need it.
 
-Every method runs in a process of its own with one thread. Before the clock starts it learns a small
-known problem, which compiles what is to be compiled and proves that no axis is misread. A peer that is
-missing, fails or exceeds the limit of CPU time has a row that says so.
+Every method runs in its own process with one thread. Before its time is measured, it learns a small
+known problem, which compiles its code and proves that no axis is misread. A peer that is missing,
+fails or exceeds the limit of CPU time has a row that says so.
 """
 
 import argparse
@@ -48,19 +48,19 @@ from mtgbn.simulate import random_network, simulate_perturbed, simulate_threshol
 
 
 class Method(NamedTuple):
-    """Rows of all tasks and a seed in, (m, p, p) weights out: whatever is not 0 is an edge."""
+    """A function of the rows of all tasks and a seed; non-zero weights (m, p, p) are edges."""
 
     learn: Callable[[list[np.ndarray], int], np.ndarray]
     undirected: bool = False
     has_weights: bool = False
-    """Whether it is worth asking what the best threshold would do."""
+    """Whether the table has a row with the best threshold."""
     slow: bool = False
-    """Left out of the quick setting."""
+    """Whether the quick setting leaves it out."""
     standardise: bool = True
 
 
 class Problem(NamedTuple):
-    """Rows per task, and what may count as the truth: (m, p, p) each."""
+    """Rows per task, and the two graphs that may count as the truth, (m, p, p) each."""
 
     arrays: list[np.ndarray]
     skeletons: np.ndarray
@@ -75,9 +75,9 @@ def learn_sig(arrays, seed):
     return SIG(random_state=seed, n_jobs=1).fit(arrays).graphs_
 
 
-def learn_alone(learner, arrays, seed):
-    """A learner of single tasks from benchmarks.peers."""
-    return np.array([learner(array, seed) for array in arrays])
+def learn_singly(learn, arrays, seed):
+    """Learn every task separately with a function of benchmarks.peers."""
+    return np.array([learn(array, seed) for array in arrays])
 
 
 def learn_lingam(arrays, seed):
@@ -107,7 +107,7 @@ def learn_nilearn(arrays, seed):
 
 
 def partial_correlations(precisions: np.ndarray) -> np.ndarray:
-    """Up to the sign; on this scale one threshold suits all elements."""
+    """Partial correlations up to the sign; on this scale one threshold fits all elements."""
     deviations = np.sqrt(np.diagonal(precisions, axis1=1, axis2=2))
     return precisions / (deviations[:, :, None] * deviations[:, None, :])
 
@@ -116,7 +116,7 @@ NILEARN = "nilearn GroupSparseCovarianceCV"
 
 
 def methods() -> dict[str, Method]:
-    """All methods; MTGBN's two estimators by name, if this version has them."""
+    """All methods; the two kinds of inference of MTGBN, if this version has them."""
     named = "inference" in inspect.signature(MTGBN).parameters
     mtgbn = partial(learn_mtgbn, inference="map") if named else learn_mtgbn
     ours = {
@@ -129,11 +129,11 @@ def methods() -> dict[str, Method]:
         ours["MTGBN, posterior, standardised rows"] = Method(posterior, slow=True)
     return ours | {
         "SIG": Method(learn_sig),
-        "causal-learn BOSS": Method(partial(learn_alone, run_causal_learn_boss)),
+        "causal-learn BOSS": Method(partial(learn_singly, run_causal_learn_boss)),
         "causal-learn BOSS, twice BIC": Method(
-            partial(learn_alone, run_causal_learn_boss_twice_bic)
+            partial(learn_singly, run_causal_learn_boss_twice_bic)
         ),
-        "causal-learn BOSS, BIC": Method(partial(learn_alone, run_causal_learn_boss_bic)),
+        "causal-learn BOSS, BIC": Method(partial(learn_singly, run_causal_learn_boss_bic)),
         "lingam MultiGroupDirectLiNGAM": Method(learn_lingam, has_weights=True),
         "gglasso GGL, eBIC": Method(partial(learn_gglasso, "GGL"), True, True, True),
         "gglasso FGL, eBIC": Method(partial(learn_gglasso, "FGL"), True, True, True),
@@ -169,7 +169,7 @@ def standardised(arrays: list[np.ndarray]) -> list[np.ndarray]:
 
 
 def small_problem() -> Problem:
-    """One strong edge in either task, not the same; every method must weigh it most."""
+    """Two tasks with one strong edge each, at different pairs; every method must weigh it most."""
     rng = np.random.default_rng(0)
     arrays, truths = [], np.zeros((2, 5, 5), dtype=bool)
     for truth, (i, j) in zip(truths, ((0, 1), (2, 4)), strict=True):
@@ -181,7 +181,7 @@ def small_problem() -> Problem:
 
 
 def errors(weights: np.ndarray, problem: Problem, undirected: bool) -> tuple[float, float]:
-    """Share of wrong pairs, as it comes and with the best threshold; means over tasks."""
+    """Fraction of wrong pairs, by default and with the best threshold; means over tasks."""
     truths = problem.skeletons
     if weights.shape != truths.shape or not np.isfinite(weights).all():
         raise ValueError(f"finite weights of shape {truths.shape} expected, got {weights.shape}")
@@ -198,9 +198,9 @@ def errors(weights: np.ndarray, problem: Problem, undirected: bool) -> tuple[flo
 
 
 def run(name: str, design: str, n: int, n_seeds: int, limit: float) -> tuple[list, str]:
-    """Errors and CPU seconds of each problem, up to a failure; and what failed, if anything."""
+    """Errors and CPU seconds of each problem up to a failure, and the reason of the failure."""
     method, results = methods()[name], []
-    # What peers print or warn of would only drown the tables.
+    # Output and warnings of peers would hide the tables.
     with warnings.catch_warnings(action="ignore"), contextlib.redirect_stdout(None):
         try:
             small = small_problem()
@@ -221,7 +221,7 @@ def run(name: str, design: str, n: int, n_seeds: int, limit: float) -> tuple[lis
             return results, f"more than {limit:g} s of CPU time"
         except Exception as error:
             lines = str(error).splitlines() or [""]
-            # A bar would end the cell of the table.
+            # A vertical bar would end the cell of the table.
             return results, f"{type(error).__name__}: {lines[0][:80]}".replace("|", "/")
     return results, ""
 
@@ -236,7 +236,7 @@ def run_apart(*arguments) -> tuple[list, str]:
 
 
 def compare(design: str, n: int, seeds: dict[str, int], limit: float) -> str:
-    """A table with a row per method, or two; ``seeds`` has the number of problems of each."""
+    """A table with one or two rows per method; ``seeds`` has the number of problems of each."""
     rows, ours, known = [], np.nan, methods()
     for name, n_seeds in seeds.items():
         results, reason = run_apart(name, design, n, n_seeds, limit)
@@ -294,7 +294,7 @@ if __name__ == "__main__":
     )
     parser.add_argument("--seeds", type=int, default=3, help="problems per design and n")
     parser.add_argument(
-        "--nilearn-seeds", type=int, default=1, help="of these, for nilearn; 0 leaves it out"
+        "--nilearn-seeds", type=int, default=1, help="problems for nilearn; 0 leaves it out"
     )
     parser.add_argument("--only", default="", help="methods whose name contains this")
     parser.add_argument("--limit", type=float, default=900.0, help="CPU seconds per fit")

@@ -1,6 +1,6 @@
-"""MTGBN against each task alone (SIG) and all tasks as one (AVG), with every default as it is.
+"""MTGBN against single tasks (SIG) and pooled tasks (AVG), with all defaults.
 
-Accuracy on tasks that share most of a DAG, ten problems per size, each in a process of its own with one
+Accuracy on tasks that share most of a DAG, ten problems per size, each in its own process with one
 thread.
 """
 
@@ -28,9 +28,9 @@ def measure(size: tuple[int, int, int, int], seed: int) -> dict[str, list[float]
     rows = {}
     for kind in (SIG, AVG, MTGBN):
         start = time.process_time()
-        learner = kind(random_state=seed, n_jobs=1).fit(tasks)
+        estimator = kind(random_state=seed, n_jobs=1).fit(tasks)
         seconds = time.process_time() - start
-        pairs = list(zip(learner.cpdags_, patterns, strict=True))
+        pairs = list(zip(estimator.cpdags_, patterns, strict=True))
         adjacencies = [compare_adjacencies(*pair) for pair in pairs]
         arrowheads = [compare_arrowheads(*pair) for pair in pairs]
         rows[kind.__name__] = [

@@ -1,7 +1,7 @@
-"""Ten per cent of the values missing completely at random: what it costs, and what else one could do.
+"""The cost of ten per cent of the values missing completely at random, and of the alternatives.
 
-Skeleton error of MTGBN on complete data, with missing values drawn along (missing="em"), with
-column means in their place, and with incomplete rows dropped. Ten tasks, 15 variables, 250 rows.
+Skeleton error of MTGBN on complete data, with missing values sampled (missing="em"), with column
+means in their place, and with incomplete rows dropped. Ten tasks, 15 variables, 250 rows.
 """
 
 import warnings
@@ -20,8 +20,8 @@ DESIGNS = {
 
 
 def error(truths: np.ndarray, arrays: list[np.ndarray], seed: int, **options) -> float:
-    learner = MTGBN(random_state=seed, n_jobs=1, **options).fit(arrays)
-    pairs = zip(learner.graphs_, truths, strict=True)
+    estimator = MTGBN(random_state=seed, n_jobs=1, **options).fit(arrays)
+    pairs = zip(estimator.graphs_, truths, strict=True)
     return float(np.mean([compare_adjacencies(*pair).error for pair in pairs]))
 
 

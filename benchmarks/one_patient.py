@@ -1,8 +1,9 @@
-"""One patient with three altered connections against 15 controls: do these come first?
+"""One patient with three altered connections against 15 controls: ranks of these connections.
 
-Eleven regions, 230 volumes, TR 2.5 s. Area under the ROC curve of the sizes of the scores, altered pairs
-against all others; and, for one more control in the patient's place, how often p-values are below .05.
-All methods are scored in the same way, by the differences from the controls in units of their spread.
+Eleven regions, 230 volumes, TR 2.5 s. The measures are the area under the ROC curve of the absolute
+scores, altered pairs against all others, and, for one more control in place of the patient, the
+fraction of p-values below .05. All methods are scored in the same way, by the differences from the
+controls in units of their spread.
 """
 
 import sys
@@ -31,17 +32,17 @@ ALTERATIONS = ("gained", "lost", "mixed")
 DESIGN = {"n_volumes": 230, "repetition_time": 2.5, "regions": 11, "n_altered": 3}
 LEVELS = (0.05, 0.01)
 
-# Up to this false discovery rate a clinician would look at a pair.
+# Pairs below this false discovery rate are listed, as a clinician would.
 LISTED = 0.2
 
 SIG_BY_ODDS = "SIG, log odds of its own posterior"
 
-# Probabilities by sampling, so that their log odds are finite.
+# Sampled probabilities are kept this far from 0 and 1, so that their log odds are finite.
 _SMALLEST = 1e-3
 
 
 def log_odds_alone(tasks: Tasks, seed: int) -> np.ndarray:
-    """Of every pair in every subject, whose network is sampled from its own data only (m, p, p)."""
+    """Log odds of every pair in every subject, sampled from its own data only, (m, p, p)."""
     constraints = Knowledge().resolve(tasks.variables)
     choice = edge_prior_of("density", tasks.variables)
     search = SearchSettings("boss", 10, 10)
@@ -57,7 +58,7 @@ def log_odds_alone(tasks: Tasks, seed: int) -> np.ndarray:
 
 
 def rivals(study: Study, subjects: list[int], seed: int) -> dict[str, np.ndarray]:
-    """What the other methods say of every pair in the controls and, last, the patient (m, p, p)."""
+    """Values of the other methods (m, p, p) in the controls and, last, the patient."""
     scatters = study.tasks.scatters[subjects]
     p = scatters.shape[1]
     sig = SIG(edge_prior="density", random_state=seed, n_jobs=1).fit(study.tasks[subjects])
@@ -83,7 +84,7 @@ def auc_of_rivals(study: Study, subjects: list[int], seed: int) -> dict[str, flo
     ns = study.tasks.ns[subjects]
     found = {}
     for name, values in rivals(study, subjects, seed).items():
-        # The variance of log odds is not known beforehand.
+        # The sampling variance of log odds is unknown.
         noise = np.zeros(len(ns)) if name == SIG_BY_ODDS else 1 / ns
         own, others = values[-1][pairs], values[:-1, *pairs]
         score = score_departures(own, others, noise[-1], noise[:-1].mean())
@@ -92,18 +93,18 @@ def auc_of_rivals(study: Study, subjects: list[int], seed: int) -> dict[str, flo
 
 
 class Outcomes(NamedTuple):
-    """Of one simulated problem, by kind of alteration where the patient matters."""
+    """Results of one simulated problem, by kind of alteration where the patient matters."""
 
     auc: dict[str, dict[str, float]]
     departures: dict[str, Departures]
     is_altered: dict[str, np.ndarray]
     extra: Departures
-    """One more control in the patient's place."""
+    """One more control in place of the patient."""
 
 
-def measure(seed: int, kinds=ALTERATIONS, learner: MTGBN | None = None) -> Outcomes:
-    """The controls are the same for all kinds of patients, so they are learned once."""
-    learner = MTGBN() if learner is None else learner
+def measure(seed: int, kinds=ALTERATIONS, estimator: MTGBN | None = None) -> Outcomes:
+    """Measure one problem; all kinds of patients have the same controls, which are learned once."""
+    estimator = MTGBN() if estimator is None else estimator
     studies = {
         kind: simulate_study(N_CONTROLS + 1, 1, seed, alteration=kind, **DESIGN) for kind in kinds
     }
@@ -113,7 +114,7 @@ def measure(seed: int, kinds=ALTERATIONS, learner: MTGBN | None = None) -> Outco
     *seeds, last = np.random.SeedSequence(seed).spawn(N_CONTROLS + 1)
     outcomes = [
         compare_with_group(
-            tasks[[k for k in everybody if k != left_out]], tasks[left_out], learner, each, False
+            tasks[[k for k in everybody if k != left_out]], tasks[left_out], estimator, each, False
         )
         for left_out, each in zip(everybody, seeds, strict=True)
     ]
@@ -121,7 +122,7 @@ def measure(seed: int, kinds=ALTERATIONS, learner: MTGBN | None = None) -> Outco
     of_controls = [np.array(each) for each in zip(*(each[:2] for each in outcomes), strict=True)]
 
     def departures(subject) -> Departures:
-        own = compare_with_group(controls, subject, learner, last, True)
+        own = compare_with_group(controls, subject, estimator, last, True)
         return departures_of(own, *of_controls)
 
     auc, found, is_altered = {}, {}, {}
@@ -135,11 +136,11 @@ def measure(seed: int, kinds=ALTERATIONS, learner: MTGBN | None = None) -> Outco
 
 
 def main(quick: bool = False, seeds: int = 20) -> str:
-    learner = MTGBN(n_draws=16, n_restarts=0, max_iter=2) if quick else None
+    estimator = MTGBN(n_draws=16, n_restarts=0, max_iter=2) if quick else None
     kinds = ALTERATIONS[:1] if quick else ALTERATIONS
     results = []
     for seed in range(1 if quick else seeds):
-        results.append(measure(seed, kinds, learner))
+        results.append(measure(seed, kinds, estimator))
         shown = {kind: round(each["MTGBN"], 3) for kind, each in results[-1].auc.items()}
         print(f"problem {seed}: AUC {shown}", file=sys.stderr, flush=True)
     rows = [
@@ -150,13 +151,14 @@ def main(quick: bool = False, seeds: int = 20) -> str:
 
 
 def _sentences(results: list[Outcomes], kinds) -> list[str]:
-    """What is listed, and how often without reason."""
+    """Sentences about the listed pairs and the false alarms."""
     lines = []
     for kind in kinds:
         ranks = np.array([np.flatnonzero(each.is_altered[kind]) + 1 for each in results])
         listed = [each.is_altered[kind][each.departures[kind].fdr < LISTED] for each in results]
         lines.append(
-            f"- {kind}: an altered pair comes first in {np.mean(ranks[:, 0] == 1):.0%} of the patients; "
+            f"- {kind}: an altered pair comes first in {np.mean(ranks[:, 0] == 1):.0%} of the "
+            "patients; "
             f"{np.mean((ranks <= 3).sum(axis=1)):.2f} of the first three pairs are altered; "
             f"{np.mean([len(each) for each in listed]):.2f} pairs have an FDR below {LISTED}, "
             f"{np.mean([each.sum() for each in listed]):.2f} of them altered."
@@ -165,11 +167,13 @@ def _sentences(results: list[Outcomes], kinds) -> list[str]:
         among = [each.departures[kinds[0]].alarm_rate(level) for each in results]
         of_one = [np.mean(each.extra.pvalue <= level) for each in results]
         lines.append(
-            f"- p-values of at most {level}: {mean_and_error(among)} of the pairs of controls among "
-            f"themselves, {mean_and_error(of_one)} of one more control."
+            f"- p-values of at most {level}: {mean_and_error(among)} of the pairs of controls "
+            f"compared with each other, {mean_and_error(of_one)} of the pairs of one more control."
         )
     alarms = np.mean([each.extra.fdr[0] < LISTED for each in results])
-    lines.append(f"- One more control has a pair with an FDR below {LISTED} in {alarms:.0%}.")
+    lines.append(
+        f"- One more control has a pair with an FDR below {LISTED} in {alarms:.0%} of the problems."
+    )
     return lines
 
 

@@ -1,8 +1,9 @@
-"""How far from the best score there is the graphs of a fit end.
+"""Distance between the scores of the learned graphs and the best possible scores.
 
-Three tasks with ten variables, the size of the example of the paper's own code. The last search of every
-task had draws of sigma_h and odds of edges; given these, dynamic programming over all sets of variables
-finds the best score of any DAG (Silander and Myllymaki 2006). The gap to it is zero at best.
+Three tasks with ten variables, the size of the example of the paper's own code. The last search of
+every task used draws of sigma_h and prior odds of edges. Given these, dynamic programming over all
+sets of variables finds the best score of any DAG (Silander and Myllymaki 2006). The gap to it is at
+least zero.
 """
 
 import warnings
@@ -21,7 +22,7 @@ M, P, N = 3, 10, 250
 
 
 def best_score(scores: LocalScores, p: int) -> float:
-    """Over all DAGs: the best parents of every variable among every set, then the best last variable."""
+    """Best score of all DAGs: best parents of every node in every set, then the best last node."""
     work = scores_workspace(scores, p - 1)
     best = np.full((p, 2**p), -np.inf)
     for node in range(p):
@@ -43,7 +44,7 @@ def best_score(scores: LocalScores, p: int) -> float:
 
 
 def gaps(settings: dict, seed: int) -> list[float]:
-    """Of every task in its last search."""
+    """Gap of every task in its last search."""
     tasks = Tasks.from_arrays(shared_dag_tasks(M, P, N, round(1.5 * P), seed=seed)[0])
     searches = []
 

@@ -1,10 +1,11 @@
 """Graphs of single tasks: accuracy and CPU time against causal-learn, ges and pgmpy.
 
-Every contestant gets the same standardised rows, one task at a time, and returns a CPDAG, which is
-compared with the CPDAG of the truth. It runs in a process of its own with one thread. A call that takes
-more CPU time than the limit is cut off, and that contestant does no further tasks and no larger sizes.
-Before the clock starts, everyone learns a small known graph: this compiles what is to be compiled
-(kernels do not depend on the size) and proves that nobody's convention is misread.
+Every program gets the same standardised rows, one task at a time, and returns a CPDAG, which is
+compared with the CPDAG of the truth. It runs in its own process with one thread. A call that takes
+more CPU time than the limit is stopped, and that program does no further tasks and no larger sizes.
+Before the time is measured, every program learns a small known graph. This compiles its code
+(kernels do not depend on the size) and proves that its convention for adjacencies is read
+correctly.
 """
 
 import argparse
@@ -27,14 +28,14 @@ from mtgbn.metrics import compare_adjacencies, compare_arrowheads
 
 
 class Size(NamedTuple):
-    """A problem: m tasks with p variables, n rows and so many edges each."""
+    """Size of a problem: m tasks with p variables, n rows and n_edges edges each."""
 
     m: int
     p: int
     n: int
     n_edges: int
     n_measured: int
-    """Tasks that are learned; the slowest contestant sets the number."""
+    """Tasks that are learned; the slowest program limits the number."""
 
 
 SIZES = [Size(10, 15, 250, 30, 10), Size(10, 46, 250, 70, 3)] + [
@@ -48,7 +49,7 @@ def run_mtgbn(array, seed):
 
 
 def from_causal_learn(graph) -> np.ndarray:
-    """Their -1 is a tail and 1 an arrowhead at the row's end, so i -> j has [i, j] = -1, [j, i] = 1."""
+    """CPDAG of causal-learn, in which i -> j has [i, j] = -1 (tail) and [j, i] = 1 (arrowhead)."""
     ends = graph.graph
     assert not ((ends == 1) & (ends.T == 1)).any(), "a bidirected edge is in no CPDAG"
     return ends == -1
@@ -92,12 +93,12 @@ def run_pgmpy(array, seed):
     from pgmpy.causal_discovery import HillClimbSearch
 
     search = HillClimbSearch(scoring_method="bic-g", return_type="dag", show_progress=False)
-    names = [f"x{j}" for j in range(array.shape[1])]  # what pgmpy calls the columns of an array
+    names = [f"x{j}" for j in range(array.shape[1])]  # pgmpy's names for the columns of an array
     return cpdag(nx.to_numpy_array(search.fit(array).causal_graph_, nodelist=names, weight=None))
 
 
-# With the largest number of variables that it is given; the time of the next size would be hours.
-CONTESTANTS: dict[str, tuple[Callable[[np.ndarray, int], np.ndarray], int]] = {
+# Every program with its largest number of variables; the next size would take hours.
+PROGRAMS: dict[str, tuple[Callable[[np.ndarray, int], np.ndarray], int]] = {
     "mtgbn SIG": (run_mtgbn, 400),
     "causal-learn BOSS": (run_causal_learn_boss, 400),  # its default penalty is four times BIC's
     "causal-learn BOSS, twice BIC": (run_causal_learn_boss_twice_bic, 400),
@@ -109,29 +110,29 @@ CONTESTANTS: dict[str, tuple[Callable[[np.ndarray, int], np.ndarray], int]] = {
 }
 
 
-def check_convention(contestant: Callable) -> None:
-    """0 -> 2 <- 1, 2 -> 3 and 4 - 5 must come back as they are."""
+def check_convention(program: Callable) -> None:
+    """Check that a program recovers 0 -> 2 <- 1, 2 -> 3 and 4 - 5."""
     rows = np.random.default_rng(0).standard_normal((1000, 6))
     rows[:, 2] += rows[:, 0] + rows[:, 1]
     rows[:, 3] += rows[:, 2]
     rows[:, 5] += rows[:, 4]
     expected = np.zeros((6, 6), dtype=bool)
     expected[[0, 1, 2, 4, 5], [2, 2, 3, 5, 4]] = True
-    found = contestant((rows - rows.mean(axis=0)) / rows.std(axis=0), 0)
+    found = program((rows - rows.mean(axis=0)) / rows.std(axis=0), 0)
     assert np.array_equal(found, expected), f"expected\n{expected + 0}\ngot\n{found + 0}"
 
 
 def run(name: str, size: Size, n_tasks: int, limit: float) -> list[tuple[float, ...]]:
-    """Distance, adjacency F, arrowhead F and CPU seconds of each task, up to the first cut off."""
-    contestant, _ = CONTESTANTS[name]
-    check_convention(contestant)
+    """Distance, adjacency F, arrowhead F and CPU seconds of each task, up to the first stopped."""
+    program, _ = PROGRAMS[name]
+    check_convention(program)
     results = []
     for seed in range(n_tasks):
         rows, truth = task(size, seed)
         start = time.process_time()
         signal.setitimer(signal.ITIMER_PROF, limit)
         try:
-            found = contestant(rows, seed)
+            found = program(rows, seed)
         except TimeoutError:
             break
         finally:
@@ -146,7 +147,7 @@ def run(name: str, size: Size, n_tasks: int, limit: float) -> list[tuple[float, 
 
 
 def task(size: Size, number: int) -> tuple[np.ndarray, np.ndarray]:
-    """One task and the CPDAG of its truth; single tasks are problems of their own."""
+    """One task and the CPDAG of its truth; with m = 1 every task is another problem."""
     seed, position = (number, 0) if size.m == 1 else (0, number)
     arrays, truths = shared_dag_tasks(*size[:4], seed=seed)
     return arrays[position], cpdag(truths[position])
@@ -161,7 +162,7 @@ def start_process() -> None:
 
 
 def compare(size: Size, names: list[str], n_tasks: int, limit: float) -> tuple[str, list[str]]:
-    """A table of means over finished tasks with a row per contestant; and who was not cut off."""
+    """A table of means over finished tasks with a row per program, and the programs not stopped."""
     rows, finished, ours = [], [], np.nan
     for name in names:
         with ProcessPoolExecutor(1, get_context("spawn"), start_process) as pool:
@@ -185,9 +186,9 @@ def compare(size: Size, names: list[str], n_tasks: int, limit: float) -> tuple[s
 
 def main(quick: bool = False, limit: float = 900.0) -> str:
     os.environ.update(dict.fromkeys(ONE_THREAD, "1"), PYTHONHASHSEED="0")
-    parts, names = [], list(CONTESTANTS)
+    parts, names = [], list(PROGRAMS)
     for size in SIZES[:1] if quick else SIZES:
-        names = [name for name in names if CONTESTANTS[name][1] >= size.p]
+        names = [name for name in names if PROGRAMS[name][1] >= size.p]
         rows, names = compare(size, names, 1 if quick else size.n_measured, limit)
         title = f"m = {size.m}, p = {size.p}, n = {size.n}, {size.n_edges} edges"
         parts.append(f"### {title}\n\n{rows}")
@@ -196,7 +197,7 @@ def main(quick: bool = False, limit: float = 900.0) -> str:
 
 
 def fastest(limit: float = 900.0) -> str:
-    """SIG and the same kind of search by another program, as far as that goes."""
+    """SIG against the same kind of search in causal-learn, at all sizes."""
     os.environ.update(dict.fromkeys(ONE_THREAD, "1"), PYTHONHASHSEED="0")
     parts = []
     for size in SIZES:

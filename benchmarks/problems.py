@@ -1,4 +1,4 @@
-"""Test problems and timing shared by the benchmarks."""
+"""Test problems and timing that the benchmarks share."""
 
 import argparse
 import resource
@@ -11,10 +11,10 @@ from mtgbn.model.posterior import Posterior, build_posterior
 
 
 def largest_memory() -> float:
-    """The most memory that this process has had, in GiB.
+    """Peak memory of this process, in GiB.
 
-    By Linux's own account, where there is one: ``getrusage`` counts what the parent had when it started
-    the process.
+    Linux reports it in /proc; ``getrusage`` would include the memory that the parent process had
+    when it started this one.
     """
     try:
         with open("/proc/self/status") as lines:
@@ -46,7 +46,7 @@ def random_problem(
 def related_problem(
     m: int, p: int, n: int, edges_per_variable: float = 1.5, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A common random DAG of which each task lacks a tenth, coefficients of size .3 to .9."""
+    """Tasks that each lack a tenth of a common random DAG; coefficients of size .3 to .9."""
     rng = np.random.default_rng(seed)
     common = random_dag(rng, p, int(edges_per_variable * p))
     coefficients = rng.uniform(0.3, 0.9, (p, p)) * rng.choice([-1, 1], (p, p))
@@ -66,7 +66,8 @@ def shared_dag_tasks(
     """Rows of m tasks and their DAGs: one causal order, most edges and coefficients in common.
 
     Each task lacks a random tenth (``change``) of the common edges and has as many of its own.
-    Coefficients are of size .3 to .9, noise has unit variance, columns are standardised and permuted.
+    Coefficients are of size .3 to .9, noise has unit variance, columns are standardised and
+    permuted.
     """
     rng = np.random.default_rng(seed)
     parents, children = np.triu_indices(p, 1)
@@ -104,7 +105,7 @@ def random_posterior(
 
 
 def interleaved_times(functions: dict[str, Callable], seconds: float = 2.0) -> dict[str, float]:
-    """Median wall time of each function; they take turns, so that noise hits all alike."""
+    """Median wall time of each function; they take turns, so noise affects all equally."""
     for function in functions.values():
         function()
     times: dict[str, list[float]] = {name: [] for name in functions}
@@ -124,7 +125,7 @@ def table(header: list[str], rows: list[list]) -> str:
 
 
 def run_with_seeds(main: Callable[[bool, int], str], description: str, seeds: int) -> None:
-    """Print what a benchmark finds, at the setting that the command line says."""
+    """Print the result of a benchmark, with the settings of the command line."""
     parser = argparse.ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="one problem per design")
     parser.add_argument("--seeds", type=int, default=seeds, help="problems per design")

@@ -1,8 +1,8 @@
 """Effective samples per second: HMC against Gibbs and against nutpie's NUTS.
 
-All three get the same posterior, four chains and one core per chain at most; nutpie calls the same
-compiled density. Time is all of it, warm-up included, compilation and graph building excluded.
-The figure is the smallest bulk ESS over the elements of sigma_h, by arviz-stats for all.
+All three get the same posterior, four chains and at most one core per chain; nutpie calls the same
+compiled density. The time includes warm-up and excludes compilation and the construction of graphs.
+The figure is the smallest bulk ESS over the elements of sigma_h, computed by arviz-stats for all.
 """
 
 import time

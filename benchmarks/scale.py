@@ -1,8 +1,8 @@
-"""How long studies of usual and of large size take: time, CPU time and memory of whole comparisons.
+"""Wall time, CPU time and memory of whole comparisons in studies of usual and of large size.
 
-15 patients and 15 controls with 230 volumes: the paper's three templates of 11, 9 and 10 regions, and
-all 30 regions at once, both groups fitted and compared. And 200 subjects with 116 regions, fitted as one
-group. Kernels are compiled beforehand.
+15 patients and 15 controls with 230 volumes: the paper's three templates of 11, 9 and 10 regions,
+and all 30 regions at once, with both groups fitted and compared. And 200 subjects with 116 regions,
+fitted as one group. Kernels are compiled in advance.
 """
 
 import argparse
@@ -39,7 +39,7 @@ def study(n_controls: int, n_patients: int, n_regions: int, seed: int = 0):
 
 
 def compare_templates(n_jobs: int) -> dict[str, int]:
-    """Both groups, template by template; edges found."""
+    """Compare both groups, template by template; number of edges found."""
     found = {}
     for number, name in enumerate(TEMPLATES):
         data = study(15, 15, len(load_regions(name).names), number)
@@ -48,22 +48,22 @@ def compare_templates(n_jobs: int) -> dict[str, int]:
 
 
 def compare_all_regions(n_jobs: int) -> dict[str, int]:
-    """Both groups, 30 regions at once."""
+    """Compare both groups, 30 regions at once."""
     return {"30 regions": _compare(study(15, 15, 30), n_jobs)}
 
 
 def fit_large(n_jobs: int, n_subjects: int = 200, n_regions: int = 116) -> dict[str, int]:
-    """One group, the size of a shared database with a usual atlas."""
+    """Fit one group of the size of a public database, with a usual atlas."""
     data = study(n_subjects, 0, n_regions)
-    learner = MTGBN(random_state=0, n_jobs=n_jobs).fit(data.tasks, progress=_Clock())
-    wrong = np.mean(learner.graphs_ | learner.graphs_.transpose(0, 2, 1) != _skeletons(data))
-    print(f"{learner.stop_reason_}; share of wrong pairs {wrong:.4f}", flush=True)
-    return {f"{n_regions} regions": int(learner.graphs_.sum() / n_subjects)}
+    estimator = MTGBN(random_state=0, n_jobs=n_jobs).fit(data.tasks, progress=_Clock())
+    wrong = np.mean(estimator.graphs_ | estimator.graphs_.transpose(0, 2, 1) != _skeletons(data))
+    print(f"{estimator.stop_reason_}; fraction of wrong pairs {wrong:.4f}", flush=True)
+    return {f"{n_regions} regions": int(estimator.graphs_.sum() / n_subjects)}
 
 
 def _compare(data, n_jobs: int) -> int:
-    learner = MTGBN(random_state=0, n_jobs=n_jobs)
-    found = fit_groups(data.tasks, data.is_patient, learner, quiet=True)
+    estimator = MTGBN(random_state=0, n_jobs=n_jobs)
+    found = fit_groups(data.tasks, data.is_patient, estimator, quiet=True)
     compare_graphs(found.graphs_a, found.graphs_b)
     return int((found.graphs_a.sum() + found.graphs_b.sum()) / len(data.tasks))
 
@@ -74,7 +74,7 @@ def _skeletons(data) -> np.ndarray:
 
 
 class _Clock:
-    """Says where the time goes."""
+    """Progress callback that prints when each step starts."""
 
     def __init__(self) -> None:
         self.start, self.what = time.perf_counter(), ""
@@ -93,7 +93,7 @@ JOBS = {
 
 
 def measure(name: str, n_jobs: int = 2) -> dict[str, float]:
-    """In a process of its own, whose largest memory is this job's."""
+    """Time and memory of a job, measured in its own process."""
     with get_context("spawn").Pool(1) as pool:
         return pool.apply(_measure, (name, n_jobs))
 

@@ -1,9 +1,10 @@
-"""Two groups that differ in three connections: p-values of these, by four methods at one density.
+"""p-values of three connections in which two groups differ, by four methods at one density.
 
-15 patients and 15 controls, eleven regions, 230 volumes, TR 2.5 s. Every subject has as many edges by
-each method as MTGBN finds. One-sided z-tests of proportions, in the direction of the truth, of i -> j
-and of the pair; and how often the two-sided test of a pair that was not altered finds a difference. With
---null: groups that do not differ, and the permutation test with new fits.
+15 patients and 15 controls, eleven regions, 230 volumes, TR 2.5 s. In each method every subject has
+as many edges as MTGBN finds. The measures are one-sided z-tests of proportions, in the direction of
+the truth, of i -> j and of the pair, and the fraction of unaltered pairs for which the two-sided
+test finds a difference. With --null the groups do not differ, and the permutation test with new
+fits is measured.
 """
 
 import argparse
@@ -31,21 +32,21 @@ N_SUBJECTS = 15
 QUICK = MTGBN(n_draws=16, n_restarts=0, max_iter=2)
 LEVEL = 0.05
 
-# Prior probabilities of an edge, one after the other until a subject's graph has enough of them.
+# Prior probabilities of an edge, tried in turn until a subject's graph has enough edges.
 _DENSITIES = (0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97, 0.99, 0.999)
 
-# p-values of 0 and 1 would spoil means of logarithms; no test of 15 v 15 subjects goes further.
+# p-values of 0 have no logarithm; no test of 15 v 15 subjects gives a smaller p-value than this.
 _SMALLEST = 1e-8
 
 
-def graphs_alone(study: Study, n_edges: np.ndarray, seed: int) -> np.ndarray:
-    """SIG's graphs, each of the first density that gives enough edges, without its weakest ones."""
+def single_task_graphs(study: Study, n_edges: np.ndarray, seed: int) -> np.ndarray:
+    """SIG's graphs at the first density with enough edges, without the weakest edges."""
     m, p = len(study.tasks), study.tasks.n_variables
     found, strengths = np.zeros((m, p, p), dtype=bool), np.zeros((m, p, p))
     is_open = np.ones(m, dtype=bool)
     for density in _DENSITIES:
-        learner = SIG(edge_prior=density, random_state=seed, n_jobs=1).fit(study.tasks[is_open])
-        found[is_open] = learner.graphs_
+        estimator = SIG(edge_prior=density, random_state=seed, n_jobs=1).fit(study.tasks[is_open])
+        found[is_open] = estimator.graphs_
         is_open &= found.sum(axis=(1, 2)) < n_edges
         if not is_open.any():
             break
@@ -62,7 +63,7 @@ def graphs_alone(study: Study, n_edges: np.ndarray, seed: int) -> np.ndarray:
 
 
 def strengths_of_series(study: Study, seed: int) -> dict[str, list[np.ndarray]]:
-    """Granger causality and regression DCM, of series that were band-passed or only high-passed."""
+    """Granger causality and regression DCM of band-passed and of only high-passed series."""
     tr = study.simulation.repetition_time
     found: dict[str, list[np.ndarray]] = {}
     for series in study.simulation.series:
@@ -73,16 +74,16 @@ def strengths_of_series(study: Study, seed: int) -> dict[str, list[np.ndarray]]:
     return found
 
 
-def measure(seed: int, learner: MTGBN | None = None, **options) -> dict[str, dict[str, float]]:
-    """Per method, numbers about the altered connections and the others."""
+def measure(seed: int, estimator: MTGBN | None = None, **options) -> dict[str, dict[str, float]]:
+    """Measures of the altered and of the other connections, per method."""
     study = simulate_study(N_SUBJECTS, N_SUBJECTS, seed, **DESIGN, **options)
     is_a = study.is_patient
-    learner = MTGBN(n_jobs=1) if learner is None else learner
-    own = fit_groups(study.tasks, is_a, learner, random_state=seed, quiet=True)
+    estimator = MTGBN(n_jobs=1) if estimator is None else estimator
+    own = fit_groups(study.tasks, is_a, estimator, random_state=seed, quiet=True)
     n_edges = np.empty(len(is_a), dtype=int)
     n_edges[is_a], n_edges[~is_a] = (each.sum(axis=(1, 2)) for each in own[:2])
-    alone = graphs_alone(study, n_edges, seed)
-    graphs = {"MTGBN": (own[:2],) * 2, "SIG": ((alone[is_a], alone[~is_a]),) * 2}
+    single = single_task_graphs(study, n_edges, seed)
+    graphs = {"MTGBN": (own[:2],) * 2, "SIG": ((single[is_a], single[~is_a]),) * 2}
     for name, strengths in strengths_of_series(study, seed).items():
         both = []
         for undirected in (False, True):
@@ -123,7 +124,7 @@ def judge(study: Study, arrows: Connections, pairs: Connections) -> dict[str, fl
 
 
 def measure_null(seed: int, n_permutations: int = 19) -> dict[str, float]:
-    """Groups that do not differ: the permutation test, and the z-tests of the graphs as they are."""
+    """Permutation test and z-tests for groups that do not differ."""
     study = simulate_study(N_SUBJECTS, N_SUBJECTS, seed, n_altered=0, **DESIGN)
     is_a = study.is_patient
     fitted = fit_groups(study.tasks, is_a, QUICK, random_state=seed, quiet=True)

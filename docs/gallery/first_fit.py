@@ -1,4 +1,4 @@
-"""First fit: ten related tasks, one network each, a page to look at and a figure for a paper."""
+"""First fit: ten related tasks, one network each, a report and a figure for a paper."""
 
 from pathlib import Path
 
@@ -10,11 +10,11 @@ from mtgbn.simulate import simulate_tasks
 out = Path("gallery/first_fit")
 truth = simulate_tasks(n_tasks=10, n_variables=8, n_rows=100, random_state=1)
 tasks = Tasks.from_arrays(truth.arrays)  # or from_frames, from_long, from_folder, from_file
-learner = MTGBN(random_state=1).fit(tasks)
+estimator = MTGBN(random_state=1).fit(tasks)
 
-for sentence in learner.relatedness_.in_words():
+for sentence in estimator.relatedness_.in_words():
     print(sentence)
-save_result(learner, out)
-print("Open", write_report(out))  # in a notebook, learner.report() shows it
-figure = plot_shared_network(learner.graphs_, learner.variables_, title="Edges of most tasks")
+save_result(estimator, out)
+print("Open", write_report(out))  # in a notebook: report_of(estimator)
+figure = plot_shared_network(estimator.graphs_, estimator.variables_, title="Edges of most tasks")
 figure.savefig(out / "shared.pdf")

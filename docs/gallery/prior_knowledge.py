@@ -1,4 +1,4 @@
-"""Prior knowledge: what is known beforehand is kept, and decides directions that data leave open."""
+"""Prior knowledge: known edges are kept, and decide directions that the data leave open."""
 
 import numpy as np
 
@@ -14,16 +14,20 @@ for _ in range(6):  # dose -> level -> effect, and age -> effect
 tasks = Tasks.from_arrays(arrays, variables=["dose", "age", "level", "effect"])
 
 knowledge = {
-    "tiers": [["dose", "age"], ["level"], ["effect"]],  # nothing points back
+    "tiers": [
+        ["dose", "age"],
+        ["level"],
+        ["effect"],
+    ],  # no edge from a later tier to an earlier one
     "forbidden": [("dose", "effect")],
     "required": [("dose", "level")],
     "max_parents": 2,
 }
 for words, known in (("without", None), ("with", knowledge)):
-    learner = MTGBN(knowledge=known, random_state=1).fit(tasks)
-    print(f"{words} prior knowledge, edges and the number of tasks that have them:")
-    counts = learner.graphs_.sum(axis=0)
+    estimator = MTGBN(knowledge=known, random_state=1).fit(tasks)
+    print(f"Edges {words} prior knowledge, and the number of tasks that have them:")
+    counts = estimator.graphs_.sum(axis=0)
     for i, j in np.argwhere(counts):
         print(
-            f"  {learner.variables_[i]} -> {learner.variables_[j]}: {counts[i, j]} of {len(tasks)}"
+            f"  {estimator.variables_[i]} -> {estimator.variables_[j]}: {counts[i, j]} of {len(tasks)}"
         )

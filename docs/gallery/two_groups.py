@@ -1,4 +1,4 @@
-"""Two groups: which connections do patients have that controls lack? On simulated BOLD series."""
+"""Two groups: connections that patients have and controls lack, on simulated BOLD series."""
 
 from pathlib import Path
 

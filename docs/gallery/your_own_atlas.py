@@ -1,4 +1,4 @@
-"""Your own atlas: an image with one number per region, scans, and from them series and networks."""
+"""Your own atlas: from an image with one number per region and scans to series and networks."""
 
 from pathlib import Path
 
@@ -7,6 +7,7 @@ import numpy as np
 
 from mtgbn import MTGBN, Tasks
 from mtgbn.fmri import extract_series, load_atlas
+from mtgbn.report import report_of
 from mtgbn.simulate import simulate_bold_groups
 from mtgbn.simulate.bold_images import paint_images
 
@@ -15,7 +16,7 @@ out.mkdir(parents=True, exist_ok=True)
 names = ["left M1", "right M1", "SMA", "left putamen", "right putamen"]
 centres = np.array([[-38, -22, 56], [38, -22, 56], [0, -4, 60], [-26, 4, 2], [26, 4, 2]])
 
-# Scans such as fMRIPrep leaves, and an atlas in the same space. You have both already.
+# Simulated scans like those of fMRIPrep, and an atlas in the same space. Use your own instead.
 scans = out / "scans"
 if not scans.exists():
     truth = simulate_bold_groups(4, 0, 150, regions=names, random_state=1)
@@ -32,7 +33,7 @@ rows = [f"{value}\t{name}" for value, name in enumerate(names, start=1)]
 
 extract_series(scans, load_atlas(out / "atlas.nii.gz", out / "labels.tsv"), out / "series")
 tasks = Tasks.from_folder(out / "series", effective_samples="bartlett")
-learner = MTGBN(random_state=1).fit(tasks)
-for i, j in np.argwhere(learner.graphs_.mean(axis=0) > 0.5):
-    print(f"{learner.variables_[i]} -> {learner.variables_[j]} in most subjects")
-print("Open", learner.report().save_as_html(out / "report.html"))
+estimator = MTGBN(random_state=1).fit(tasks)
+for i, j in np.argwhere(estimator.graphs_.mean(axis=0) > 0.5):
+    print(f"{estimator.variables_[i]} -> {estimator.variables_[j]} in most subjects")
+print("Open", report_of(estimator).save_as_html(out / "report.html"))
