@@ -44,11 +44,14 @@ def run_rounds(rng, data, state, psi_factor, first, last, adapts, trace):
     nobody, everybody = np.zeros(m, dtype=np.bool_), np.ones(m, dtype=np.bool_)
     as_single, as_members = np.empty(m), np.empty(m)
     sigma_h = np.empty((p, p))
+    adjacencies, scatters = state.adjacencies, state.scatters
+    ns, scales = data.ns, data.single_scales
     for k in range(first, last):
         acceptance, is_divergent = update_sigma_h(rng, data, state, psi_factor, sigma_h)
         accepted = update_delta(rng, data, state, sigma_h) if data.samples_delta else 0
-        log_likelihoods(data, state, nobody, sigma_h, state.delta[()], as_single)
-        log_likelihoods(data, state, everybody, sigma_h, state.delta[()], as_members)
+        delta = state.delta[()]
+        log_likelihoods(adjacencies, scatters, ns, scales, nobody, sigma_h, delta, as_single)
+        log_likelihoods(adjacencies, scatters, ns, scales, everybody, sigma_h, delta, as_members)
         for t in range(m):
             trace.advantages[k, t] = as_members[t] - as_single[t]
         if data.samples_membership:
@@ -59,52 +62,54 @@ def run_rounds(rng, data, state, psi_factor, first, last, adapts, trace):
         trace.n_divergent[()] += is_divergent
         _record(data, state, sigma_h, k, trace)
         if adapts:
-            _adapt(data, state, acceptance, accepted)
+            _adapt(state, acceptance, accepted, data.samples_delta)
 
 
 @kernel(error_model="numpy", inline="always")
 def _record(data, state, sigma_h, k, trace):
     """Write the state at the end of round k to the trace."""
-    m, p, _ = state.scatters.shape
-    delta = state.delta[()]
-    terms = EdgeTerms(state.density, state.similarity[()], data.agreement, state.single_log_odds)
-    add_log_odds(terms, state.adjacencies, state.members, state.counts, trace.log_odds)
+    adjacencies, scatters, members = state.adjacencies, state.scatters, state.members
+    counts, end_counts, psi = state.counts, trace.end_counts, trace.psi
+    delta, similarity = state.delta[()], state.similarity[()]
+    m, p, _ = scatters.shape
+    terms = EdgeTerms(state.density, similarity, data.agreement, state.single_log_odds)
+    add_log_odds(terms, adjacencies, members, counts, trace.log_odds)
     values = np.empty(m)
-    log_likelihoods(data, state, state.members, sigma_h, delta, values)
-    value = log_prior_of_delta(delta)
-    value += log_probability_of_edges(
-        terms, state.adjacencies, state.members, state.counts, data.free
+    log_likelihoods(
+        adjacencies, scatters, data.ns, data.single_scales, members, sigma_h, delta, values
     )
+    value = log_prior_of_delta(delta)
+    value += log_probability_of_edges(terms, adjacencies, members, counts, data.free)
     n_members = n_edges = 0
     for t in range(m):
         value += values[t]
-        trace.members[k, t] = state.members[t]
-        n_members += state.members[t]
+        trace.members[k, t] = members[t]
+        n_members += members[t]
         for i in range(p):
             for j in range(p):
-                if state.adjacencies[t, i, j]:
+                if adjacencies[t, i, j]:
                     n_edges += 1
-                    trace.end_counts[t, i, j] += 1
+                    end_counts[t, i, j] += 1
     # The share of members is uniform a priori.
     value += lgamma(n_members + 1.0) + lgamma(m - n_members + 1.0) - lgamma(m + 2.0)
     for i in range(p):
         for j in range(p):
-            trace.psi[k, i, j] = sigma_h[i, j] / delta
+            psi[k, i, j] = sigma_h[i, j] / delta
     trace.delta[k] = delta
-    trace.density[k] = state.density[0, 1]
-    trace.similarity[k] = state.similarity[()]
+    trace.density[k] = terms.density[0, 1]
+    trace.similarity[k] = similarity
     trace.log_density[k] = value
     trace.n_edges[k] = n_edges
 
 
 @kernel(error_model="numpy", inline="always")
-def _adapt(data, state, acceptance, accepted):
+def _adapt(state, acceptance, accepted, samples_delta):
     """Bring the step sizes nearer to those with the target acceptance rates."""
     state.n_adapted[()] += 1
     n_adapted = state.n_adapted[()]
     gain = (n_adapted - state.n_learned[()]) ** -0.6
     state.step_size[()] *= np.exp(gain * (acceptance - TARGET_ACCEPTANCE))
-    if data.samples_delta:
+    if samples_delta:
         error = accepted / DELTA_STEPS - TARGET_DELTA_ACCEPTANCE
         delta_step = state.delta_step[()] * np.exp(n_adapted**-0.6 * error)
         state.delta_step[()] = min(delta_step, _LARGEST_DELTA_STEP)

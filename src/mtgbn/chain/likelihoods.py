@@ -16,7 +16,6 @@ __all__ = [
     "log_likelihoods",
     "prepare_scores",
     "prepare_single",
-    "task_log_likelihoods",
 ]
 
 
@@ -86,35 +85,21 @@ def prepare_single(scores, scatter, n, scales):
         scores.constants[q] = lgamma((SINGLE_DELTA + n + q) / 2) - lgamma((SINGLE_DELTA + q) / 2)
 
 
-@kernel(error_model="numpy", inline="always")
-def log_likelihoods(data, state, members, sigma_h, delta, values):
-    """Write the log likelihood of every task, if these tasks were the ``members`` (m,)."""
-    task_log_likelihoods(
-        state.adjacencies,
-        members,
-        state.scatters,
-        data.ns,
-        sigma_h,
-        delta,
-        data.single_scales,
-        values,
-    )
-
-
 @kernel(error_model="numpy")
-def task_log_likelihoods(adjacencies, members, scatters, ns, sigma_h, delta, single_scales, values):
+def log_likelihoods(adjacencies, scatters, ns, single_scales, members, sigma_h, delta, values):
     """Write the log marginal likelihood of every task, up to a constant of the data alone.
 
     Parameters
     ----------
     adjacencies : array (m, p, p) of bool
-    members : array (m,) of bool
-        Tasks whose prior matrix is sigma_h; that of the others is diagonal, ``single_scales``.
     scatters : array (m, p, p)
     ns : array (m,)
+    single_scales : array (m, p)
+        Diagonals of the prior matrices of tasks that are not members.
+    members : array (m,) of bool
+        Tasks whose prior matrix is sigma_h.
     sigma_h : array (p, p)
     delta : float
-    single_scales : array (m, p)
     values : array (m,)
         Gets the result.
     """

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from mtgbn.chain.kernel import run_rounds
-from mtgbn.chain.likelihoods import task_log_likelihoods
+from mtgbn.chain.likelihoods import log_likelihoods
 from mtgbn.chain.state import ChainData, ChainState, ChainTrace, copy_of, empty_trace
 from mtgbn.chain.updates.edge_prior import update_edge_prior
 from mtgbn.chain.updates.missing_values import update_missing_values
@@ -121,14 +121,14 @@ def single_log_likelihoods(
     """Log marginal likelihood of every task as a single task, up to a constant of the data, (m,)."""
     m, p, _ = scatters.shape
     values = np.empty(m)
-    task_log_likelihoods(
+    log_likelihoods(
         np.array(adjacencies),
-        np.zeros(m, dtype=bool),
         np.array(scatters),
         data.ns,
+        data.single_scales,
+        np.zeros(m, dtype=bool),
         np.zeros((p, p)),
         0.0,
-        data.single_scales,
         values,
     )
     return values

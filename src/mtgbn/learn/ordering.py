@@ -56,13 +56,15 @@ class Ordering(NamedTuple):
         Parameters
         ----------
         array : array
-        axes : str
+        axes : {"t", "v", "tv", "vv", "tvv"}
             What its last axes are, one letter each: t for tasks, v for variables.
         """
-        places = {"t": np.argsort(self.task_order), "v": np.argsort(self.variable_order)}
-        for number, letter in enumerate(reversed(axes), start=1):
-            array = np.take(array, places[letter], axis=-number)
-        return array
+        if axes.startswith("t"):
+            array = np.take(array, np.argsort(self.task_order), axis=-len(axes))
+        variables = np.argsort(self.variable_order)
+        if axes.endswith("vv"):
+            return array[..., variables[:, None], variables]
+        return array[..., variables] if axes.endswith("v") else array
 
 
 def agreeing_members(

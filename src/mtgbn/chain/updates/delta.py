@@ -35,9 +35,11 @@ def update_delta(rng, data, state, sigma_h):
     int
         Steps that were accepted.
     """
+    adjacencies, scatters, members = state.adjacencies, state.scatters, state.members
+    ns, scales = data.ns, data.single_scales
     delta = first = state.delta[()]
-    values = np.empty(data.ns.size)
-    log_likelihoods(data, state, state.members, sigma_h, delta, values)
+    values = np.empty(ns.size)
+    log_likelihoods(adjacencies, scatters, ns, scales, members, sigma_h, delta, values)
     value = values.sum()
     accepted = 0
     for _ in range(DELTA_STEPS):
@@ -46,7 +48,7 @@ def update_delta(rng, data, state, sigma_h):
         if not _SMALLEST_DELTA < proposal < _LARGEST_DELTA:
             continue
         scaled = sigma_h * (proposal / first)
-        log_likelihoods(data, state, state.members, scaled, proposal, values)
+        log_likelihoods(adjacencies, scatters, ns, scales, members, scaled, proposal, values)
         new = values.sum()
         change = new - value + log_prior_of_delta(proposal) - log_prior_of_delta(delta)
         if threshold < change:

@@ -62,30 +62,36 @@ def update_graphs(rng, data, state, sigma_h, move_counts):
     ``state.counts`` is kept up to date. ``move_counts`` (m, p, p) gains, for every edge, the number of
     moves after which it was there.
     """
-    m, p, _ = state.scatters.shape
+    adjacencies, scatters, members, counts = (
+        state.adjacencies,
+        state.scatters,
+        state.members,
+        state.counts,
+    )
+    ns, one_way = data.ns, data.one_way
+    m, p, _ = scatters.shape
     delta = state.delta[()]
     terms = EdgeTerms(state.density, state.similarity[()], data.agreement, state.single_log_odds)
     limits = Constraints(data.allowed, data.required, data.max_parents)
     scores = empty_scores(p)
-    n_members = state.members.sum()
+    n_members = members.sum()
     for t in range(m):
-        adjacency = state.adjacencies[t]
-        is_member = state.members[t]
+        adjacency, is_member = adjacencies[t], members[t]
         if is_member:
-            add_edges(adjacency, state.counts, -1)
-            prepare_scores(scores, state.scatters[t], data.ns[t], sigma_h, delta)
+            add_edges(adjacency, counts, -1)
+            prepare_scores(scores, scatters[t], ns[t], sigma_h, delta)
         else:
-            prepare_single(scores, state.scatters[t], data.ns[t], data.single_scales[t])
+            prepare_single(scores, scatters[t], ns[t], data.single_scales[t])
         for i in range(p):
             for j in range(p):
                 odds = terms.single_log_odds[i, j]
                 if is_member:
-                    forward, backward = state.counts[i, j], state.counts[j, i]
+                    forward, backward = counts[i, j], counts[j, i]
                     odds = log_odds_of_edge(terms, i, j, forward, backward, n_members - 1)
-                scores.log_odds[i, j] = odds + data.one_way[i, j]
+                scores.log_odds[i, j] = odds + one_way[i, j]
         walk(rng, adjacency, state.orders[t], scores, limits, data.n_moves, move_counts[t])
         if is_member:
-            add_edges(adjacency, state.counts, 1)
+            add_edges(adjacency, counts, 1)
 
 
 @kernel(error_model="numpy")

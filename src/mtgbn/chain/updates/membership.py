@@ -9,7 +9,7 @@ from math import log
 import numpy as np
 
 from mtgbn._utils.compiled import kernel
-from mtgbn.chain.likelihoods import task_log_likelihoods
+from mtgbn.chain.likelihoods import log_likelihoods
 from mtgbn.chain.state import ChainData, ChainState, copy_of
 from mtgbn.graphs import topological_order
 from mtgbn.model.edge_prior import (
@@ -40,12 +40,18 @@ def update_membership(rng, data, state, advantages):
     advantages : array (m,)
         Log likelihood of every task as a member minus that as a single task.
     """
-    m, p, _ = state.adjacencies.shape
+    adjacencies, orders, members, counts = (
+        state.adjacencies,
+        state.orders,
+        state.members,
+        state.counts,
+    )
+    free, one_way = data.free, data.one_way
+    m, p, _ = adjacencies.shape
     terms = EdgeTerms(state.density, state.similarity[()], data.agreement, state.single_log_odds)
-    members, counts = state.members, state.counts
     n_others = members.sum()
     for t in range(m):
-        adjacency, order = state.adjacencies[t], state.orders[t]
+        adjacency, order = adjacencies[t], orders[t]
         if members[t]:
             add_edges(adjacency, counts, -1)
             n_others -= 1
@@ -54,14 +60,14 @@ def update_membership(rng, data, state, advantages):
             i = order[first]
             for second in range(first + 1, p):
                 j = order[second]
-                if not data.free[i, j]:
+                if not free[i, j]:
                     continue
                 as_member = log_odds_of_edge(terms, i, j, counts[i, j], counts[j, i], n_others)
                 as_single = terms.single_log_odds[i, j]
                 if adjacency[i, j]:
                     change += as_member - as_single
-                one_way = data.one_way[i, j]
-                change += softplus(as_single + one_way) - softplus(as_member + one_way)
+                twice = one_way[i, j]
+                change += softplus(as_single + twice) - softplus(as_member + twice)
         # The probability is 1 / (1 + exp(-change)); it is compared in logarithms.
         members[t] = log(rng.random()) < -softplus(-change)
         if members[t]:
@@ -131,14 +137,14 @@ def _best_graph(
     """The most probable of some graphs of task t, with its log density."""
     k = len(graphs)
     values = np.empty(k)
-    task_log_likelihoods(
+    log_likelihoods(
         graphs,
-        np.full(k, is_member),
         np.repeat(state.scatters[t : t + 1], k, axis=0),
         np.repeat(data.ns[t], k),
+        np.repeat(data.single_scales[t : t + 1], k, axis=0),
+        np.full(k, is_member),
         sigma_h,
         float(state.delta),
-        np.repeat(data.single_scales[t : t + 1], k, axis=0),
         values,
     )
     for position, graph in enumerate(graphs):
