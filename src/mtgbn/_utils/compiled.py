@@ -11,11 +11,16 @@ import logging
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 from numba import njit
 
-__all__ = ["is_compiled", "kernel"]
+__all__ = ["NONE", "ZERO", "is_compiled", "kernel"]
 
 _logger = logging.getLogger("mtgbn")
+
+# For arguments of kernels within kernels, and variables that become arguments. Numba gives a plain 0
+# or -1 a type of its own, and compiles the called kernel once more for it.
+ZERO, NONE = np.int64(0), np.int64(-1)
 
 
 class _ForgivingCache:

@@ -9,7 +9,7 @@ identity and all coordinates have about the same scale.
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
-from mtgbn._utils.compiled import kernel
+from mtgbn._utils.compiled import ZERO, kernel
 from mtgbn.errors import InputError
 from mtgbn.model.arguments import check_positive_definite
 from mtgbn.model.log_determinants import log_determinants, workspace
@@ -133,9 +133,9 @@ def _add_prior(scales, centre_factor, work, gradient):
     for i in range(p):
         row = roots[i]
         for k in range(i % 4):
-            _add_row(row, factor[i, k], roots[k], 0, k + 1)
+            _add_row(row, factor[i, k], roots[k], ZERO, k + 1)
         for k in range(i % 4, i, 4):
-            _add_four(row, _four(factor[i], k), roots, k, 0, k + 4)
+            _add_four(row, _four(factor[i], k), roots, k, ZERO, k + 4)
         for j in range(i):
             row[j] /= -factor[i, i]
             value -= row[j] * row[j] / 2.0
@@ -150,10 +150,10 @@ def _add_prior(scales, centre_factor, work, gradient):
             total[j] = 0.0
         k = i + 1
         while (p - k) % 4:
-            _add_row(total, factor[k, i], product[k], 0, i + 1)
+            _add_row(total, factor[k, i], product[k], ZERO, i + 1)
             k += 1
         while k < p:
-            _add_four(total, _four_below(factor, k, i), product, k, 0, i + 1)
+            _add_four(total, _four_below(factor, k, i), product, k, ZERO, i + 1)
             k += 4
         for j in range(i + 1):
             row[j] = (row[j] - total[j]) / factor[i, i]
@@ -285,11 +285,11 @@ def _multiply_triangles(left, right, product):
     for i in range(p % 2, p, 2):
         first, second = product[i], product[i + 1]
         for k in range(min(p % 4, i + 2)):
-            _add_row(first, left[i, k], right[k], 0, k + 1)
-            _add_row(second, left[i + 1, k], right[k], 0, k + 1)
+            _add_row(first, left[i, k], right[k], ZERO, k + 1)
+            _add_row(second, left[i + 1, k], right[k], ZERO, k + 1)
         for k in range(p % 4, i + 2, 4):
             a, b = _four(left[i], k), _four(left[i + 1], k)
-            _add_four_twice(first, second, a, b, right, k, 0, min(k + 4, i + 2))
+            _add_four_twice(first, second, a, b, right, k, ZERO, min(k + 4, i + 2))
 
 
 @kernel
@@ -326,11 +326,11 @@ def _multiply_symmetric(symmetric, factor, product):
         first, second = product[i], product[i + 1]
         for k in range(p % 4):
             stop = min(k + 1, i + 2)
-            _add_row(first, symmetric[i, k], factor[k], 0, stop)
-            _add_row(second, symmetric[i + 1, k], factor[k], 0, stop)
+            _add_row(first, symmetric[i, k], factor[k], ZERO, stop)
+            _add_row(second, symmetric[i + 1, k], factor[k], ZERO, stop)
         for k in range(p % 4, p, 4):
             a, b = _four(symmetric[i], k), _four(symmetric[i + 1], k)
-            _add_four_twice(first, second, a, b, factor, k, 0, min(k + 4, i + 2))
+            _add_four_twice(first, second, a, b, factor, k, ZERO, min(k + 4, i + 2))
 
 
 @kernel
@@ -343,15 +343,15 @@ def _multiply_transposed(factor, right, product):
             product[0, 0] += factor[k, 0] * right[k, 0]
     for i in range(p % 2, p, 2):
         first, second = product[i], product[i + 1]
-        _add_row(first, factor[i, i], right[i], 0, i + 1)
+        _add_row(first, factor[i, i], right[i], ZERO, i + 1)
         k = i + 1
         while (p - k) % 4:
-            _add_row(first, factor[k, i], right[k], 0, i + 1)
-            _add_row(second, factor[k, i + 1], right[k], 0, i + 2)
+            _add_row(first, factor[k, i], right[k], ZERO, i + 1)
+            _add_row(second, factor[k, i + 1], right[k], ZERO, i + 2)
             k += 1
         while k < p:
             a, b = _four_below(factor, k, i), _four_below(factor, k, i + 1)
-            _add_four_twice(first, second, a, b, right, k, 0, i + 2)
+            _add_four_twice(first, second, a, b, right, k, ZERO, i + 2)
             k += 4
 
 

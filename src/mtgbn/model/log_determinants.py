@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
-from mtgbn._utils.compiled import kernel
+from mtgbn._utils.compiled import ZERO, kernel
 from mtgbn.model.signed_sets import SignedSets
 
 __all__ = ["LogDeterminants", "batch", "log_determinants", "normaliser_coefficients", "workspace"]
@@ -144,9 +144,11 @@ def log_determinants(terms, sigma_h, gradient, work):
             for r in range(size):
                 if not eliminate_row(factor, r, n):
                     return -np.inf
-            value += _weighted_logarithms(factor, 0, inner, inner_coefficients, first[:n])
+            value += _weighted_logarithms(factor, ZERO, inner, inner_coefficients, first[:n])
             value += _weighted_logarithms(factor, inner, size, outer_coefficients, first[:n])
-            derivative[:elements, :n] = 0.0
+            for k in range(elements):
+                for column in range(n):
+                    derivative[k, column] = 0.0
             for r in range(size):
                 invert_row(factor, r, n)
                 _differentiate(
@@ -210,7 +212,8 @@ def _weighted_logarithms(factor, first_row, last_row, coefficients, product):
     """Sum of coefficient times ln D over some rows, with few logarithms."""
     if first_row == last_row:
         return 0.0
-    product[:] = 1.0
+    for lane in range(product.size):
+        product[lane] = 1.0
     for r in range(first_row, last_row):
         reciprocal = factor[r * (r + 1) // 2 + r]
         for lane in range(product.size):

@@ -9,7 +9,7 @@ it; all others keep their score, so that a move costs a few walks instead of thr
 import numpy as np
 
 from mtgbn._utils.arguments import check_count, real_array
-from mtgbn._utils.compiled import kernel
+from mtgbn._utils.compiled import NONE, kernel
 from mtgbn._utils.seeds import seed_sequence
 from mtgbn.errors import InputError
 from mtgbn.search.found import Found
@@ -104,7 +104,7 @@ def _search_from(scores, forest, order, visits, constraints, adjacency, work):
     return _read_graph(scores, forest, order, constraints, adjacency, work)
 
 
-@kernel(error_model="numpy")
+@kernel(error_model="numpy", inline="always")
 def _read_graph(scores, forest, order, constraints, adjacency, work):
     """Write the DAG of an order and return its score; `FULL` if the forest has no room."""
     p = order.size
@@ -123,7 +123,7 @@ def _read_graph(scores, forest, order, constraints, adjacency, work):
     return total
 
 
-@kernel(error_model="numpy")
+@kernel(error_model="numpy", inline="always")
 def _improve(scores, forest, order, visits, constraints, work):
     """Visit all variables until no move improves the order; False if the forest is full."""
     p = order.size
@@ -133,9 +133,9 @@ def _improve(scores, forest, order, visits, constraints, work):
     own_walk = Walk(walks.parents, np.zeros(p, np.bool_), np.zeros(p, np.bool_))
     trial = Walk(walks.parents, np.zeros(p, np.bool_), np.zeros(p, np.bool_))
     current = np.empty(p)
-    if not _walk_all(scores, forest, order, constraints, walks, current, -1, work):
+    if not _walk_all(scores, forest, order, constraints, walks, current, NONE, work):
         return False
-    others = np.empty(p - 1, dtype=order.dtype)
+    others = np.empty(p - 1, dtype=np.int64)
     before = np.zeros(p, dtype=np.bool_)
     own = np.empty(p)
     without = np.empty(p)  # scores of the others, without and with the moved variable before them
@@ -160,9 +160,9 @@ def _improve(scores, forest, order, visits, constraints, work):
                     last = count
                 others[count] = order[k]
                 count += 1
-            before[:] = False
-            for k in range(first):
-                before[others[k]] = True
+            for k in range(p - 1):
+                before[others[k]] = k < first
+            before[moved] = False
             for k in range(first, last + 1):
                 if k == first or own_walk.rejected[others[k - 1]]:
                     own[k], _ = grow_shrink(

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mtgbn._utils.compiled import kernel
+from mtgbn._utils.compiled import ZERO, kernel
 from mtgbn.search.knowledge import Constraints
 from mtgbn.search.local_scores import LocalScores, best_first, local_score, score_additions
 
@@ -112,9 +112,9 @@ def grow_shrink(scores: LocalScores, forest: Forest, node, before, constraints, 
     """
     place = node
     parents = walk.parents
-    walk.accepted[:] = False
-    walk.rejected[:] = False
-    n_required = 0
+    for a in range(before.size):
+        walk.accepted[a] = walk.rejected[a] = False
+    n_required = ZERO
     if forest.has_required[node]:
         for a in range(before.size):
             if constraints.required[a, node]:
@@ -153,18 +153,18 @@ def grow_shrink(scores: LocalScores, forest: Forest, node, before, constraints, 
     return forest.shrunk[place], place
 
 
-@kernel(error_model="numpy")
+@kernel(error_model="numpy", inline="always")
 def _look(scores, forest, node, place, parents, n_parents, constraints, work):
     """Find the variables that improve a tree node; False if there is no room for them."""
     p = scores.matrices.shape[0]
     if forest.used[1] + p > forest.candidates.size:
         return False
-    others = constraints.allowed[:, node].copy()
+    others = np.empty(p, dtype=np.bool_)
+    for a in range(p):
+        others[a] = constraints.allowed[a, node] and n_parents < constraints.max_parents
     for r in range(n_parents):
         others[parents[r]] = False
     additions = np.empty(p)
-    if n_parents == constraints.max_parents:
-        others[:] = False
     base = score_additions(scores, node, parents, n_parents, others, additions, work)
     forest.grown[place] = base
     start = forest.used[1]
@@ -179,11 +179,13 @@ def _look(scores, forest, node, place, parents, n_parents, constraints, work):
     return True
 
 
-@kernel(error_model="numpy")
+@kernel(error_model="numpy", inline="always")
 def _shrink(scores, forest, node, place, parents, n_parents, n_required, work):
     """Drop parents that are not required, the most useless first, while that improves the score."""
-    kept = parents[:n_parents].copy()
-    fewer = np.empty(n_parents, dtype=parents.dtype)
+    kept = np.empty(n_parents, dtype=np.int64)
+    fewer = np.empty(n_parents, dtype=np.int64)
+    for r in range(n_parents):
+        kept[r] = parents[r]
     best = forest.grown[place]
     size = n_parents
     while size > 0:
@@ -200,5 +202,5 @@ def _shrink(scores, forest, node, place, parents, n_parents, n_required, work):
         for t in range(drop, size):
             kept[t] = kept[t + 1]
     forest.shrunk[place] = best
-    for parent in kept[:size]:
-        forest.parents[place, parent // 64] |= np.uint64(1) << np.uint64(parent % 64)
+    for r in range(size):
+        forest.parents[place, kept[r] // 64] |= np.uint64(1) << np.uint64(kept[r] % 64)

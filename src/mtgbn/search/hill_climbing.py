@@ -9,7 +9,7 @@ pair, and returns the best graph that it has seen.
 import numpy as np
 
 from mtgbn._utils.arguments import check_count
-from mtgbn._utils.compiled import kernel
+from mtgbn._utils.compiled import NONE, kernel
 from mtgbn._utils.seeds import seed_sequence
 from mtgbn.errors import InputError
 from mtgbn.graphs import topological_order
@@ -101,7 +101,7 @@ def shake(adjacency: np.ndarray, constraints: Constraints, rng) -> np.ndarray:
     for i, j in rng.permutation(pairs)[: len(adjacency)]:
         if shaken[i, j]:
             shaken[i, j] = False
-        elif not has_path(shaken, j, i, True):  # an edge j -> i would be turned round
+        elif not has_path(shaken, j, i):  # an edge j -> i would be turned round
             shaken[j, i] = False
             if shaken[:, j].sum() < constraints.max_parents:
                 shaken[i, j] = True
@@ -160,7 +160,7 @@ def _climb(scores, adjacency, constraints, tabu, exchange, work):
     return best
 
 
-@kernel(error_model="numpy")
+@kernel(error_model="numpy", inline="always")
 def _exchange(scores, adjacency, constraints, families, settled, work):
     """Exchange the parent of some node for a better one, in place; returns the node, or -1.
 
@@ -169,27 +169,29 @@ def _exchange(scores, adjacency, constraints, families, settled, work):
     """
     p = adjacency.shape[0]
     additions = np.empty(p)
+    possible = np.empty(p, dtype=np.bool_)
     order = np.empty(p, dtype=np.int64)
+    fewer = np.empty(p, dtype=np.int64)
     for node in range(p):
         if settled[node]:
             continue
         settled[node] = True
         parents = parents_of(adjacency, node)
-        fewer = np.empty(max(parents.size - 1, 0), dtype=parents.dtype)
-        possible = constraints.allowed[:, node] & ~adjacency[:, node]
+        for a in range(p):
+            possible[a] = constraints.allowed[a, node] and not adjacency[a, node]
         for r in range(parents.size):
             if constraints.required[parents[r], node]:
                 continue
             for t in range(parents.size - 1):
                 fewer[t] = parents[t] if t < r else parents[t + 1]
-            score_additions(scores, node, fewer, fewer.size, possible, additions, work)
+            score_additions(scores, node, fewer, parents.size - 1, possible, additions, work)
             for a in order[: best_first(additions, families[node] + scores.improvement, order)]:
                 settled[node] = False
-                if not has_path(adjacency, node, a, False):
+                if not adjacency[node, a] and not has_path(adjacency, node, a):
                     adjacency[parents[r], node] = False
                     adjacency[a, node] = True
                     return node
-    return -1
+    return NONE
 
 
 @kernel(error_model="numpy")
@@ -197,14 +199,14 @@ def _renew(scores, adjacency, constraints, node, gains, work):
     """Write the gain of toggling every parent of a node, and return its present score."""
     p = adjacency.shape[0]
     parents = parents_of(adjacency, node)
-    possible = constraints.allowed[:, node] & ~adjacency[:, node]
-    if parents.size >= p - 1:
-        possible[:] = False
+    possible = np.empty(p, dtype=np.bool_)
+    for a in range(p):
+        possible[a] = constraints.allowed[a, node] and not adjacency[a, node]
     additions = np.empty(p)
     base = score_additions(scores, node, parents, parents.size, possible, additions, work)
     for a in range(p):
         gains[a, node] = additions[a] - base
-    fewer = np.empty(parents.size, dtype=parents.dtype)
+    fewer = np.empty(p, dtype=np.int64)
     for r in range(parents.size):
         for t in range(parents.size - 1):
             fewer[t] = parents[t] if t < r else parents[t + 1]
@@ -212,7 +214,7 @@ def _renew(scores, adjacency, constraints, node, gains, work):
     return base
 
 
-@kernel
+@kernel(error_model="numpy", inline="always")
 def _best_move(adjacency, constraints, gains, until, move, aspiration):
     """The legal move with the largest gain: tail, head, whether it reverses, gain; tail -1: none.
 
@@ -224,7 +226,7 @@ def _best_move(adjacency, constraints, gains, until, move, aspiration):
         for j in range(p):
             counts[j] += adjacency[i, j]
     best = -np.inf
-    tail = head = -1
+    tail = head = NONE
     reverse = False
     for i in range(p):
         for j in range(p):
@@ -240,7 +242,7 @@ def _best_move(adjacency, constraints, gains, until, move, aspiration):
                     turned > least
                     and constraints.allowed[j, i]
                     and counts[i] < constraints.max_parents
-                    and not has_path(adjacency, i, j, True)
+                    and not has_path(adjacency, i, j)
                 ):
                     best, tail, head, reverse = turned, i, j, True
             elif (
@@ -248,15 +250,15 @@ def _best_move(adjacency, constraints, gains, until, move, aspiration):
                 and constraints.allowed[i, j]
                 and not adjacency[j, i]
                 and counts[j] < constraints.max_parents
-                and not has_path(adjacency, j, i, False)
+                and not has_path(adjacency, j, i)
             ):
                 best, tail, head, reverse = gains[i, j], i, j, False
     return tail, head, reverse, best
 
 
 @kernel
-def has_path(adjacency, start, end, not_directly):
-    """Whether a directed path leads from start to end, other than the edge itself if so wished."""
+def has_path(adjacency, start, end):
+    """Whether a directed path other than the edge start -> end leads from start to end."""
     p = adjacency.shape[0]
     seen = np.zeros(p, dtype=np.bool_)
     stack = np.empty(p, dtype=np.int64)
@@ -269,7 +271,7 @@ def has_path(adjacency, start, end, not_directly):
         for child in range(p):
             if adjacency[node, child] and not seen[child]:
                 if child == end:
-                    if node == start and not_directly:
+                    if node == start:
                         continue
                     return True
                 seen[child] = True

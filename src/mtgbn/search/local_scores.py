@@ -119,7 +119,7 @@ def gather_scores(
         halves = np.log(np.einsum("tii->it", draws)) / 2
         means = halves.mean(axis=1)
         bonus += means[:, None] + means
-        deviations = halves - means[:, None]
+        deviations = np.ascontiguousarray(halves - means[:, None])
     lanes = [draws + scatter, draws] if structure_prior == "uniform" else [draws + scatter]
     matrices = np.ascontiguousarray(np.concatenate(lanes).transpose(1, 2, 0))
     degrees = np.array([delta + n, delta])
@@ -172,6 +172,7 @@ def score_additions(scores, node, parents, n_parents, allowed, out, work):
     rows, variances, residual = work
     p, _, lanes = scores.matrices.shape
     base, bonus, determinant = _score(scores, node, parents, n_parents, allowed, rows, variances)
+    logs = np.empty(4)
     for a in range(p):
         out[a] = -np.inf
         if not allowed[a]:
@@ -185,15 +186,11 @@ def score_additions(scores, node, parents, n_parents, allowed, out, work):
                 residual[lane] -= ours[lane] * theirs[lane]
         for lane in range(lanes):
             residual[lane] = right[lane] - residual[lane] * residual[lane] / variance[lane]
-        out[a] = _family(
-            scores,
-            n_parents + 1,
-            bonus + scores.edge_bonus[a, node],
-            determinant[0] + _mean_log(scores, variance, 0),
-            determinant[1] + _mean_log(scores, variance, 1),
-            _mean_log(scores, residual, 0),
-            _mean_log(scores, residual, 1),
-        )
+        for half in range(2):
+            logs[half] = determinant[half] + _mean_log(scores, variance, half)
+            logs[2 + half] = _mean_log(scores, residual, half)
+        edges = bonus + scores.edge_bonus[a, node]
+        out[a] = _family(scores, n_parents + 1, edges, logs[0], logs[1], logs[2], logs[3])
     return base
 
 
@@ -205,7 +202,7 @@ def local_score(scores, node, parents, n_parents, work):
     return _score(scores, node, parents, n_parents, nobody, rows, variances)[0]
 
 
-@kernel(error_model="numpy")
+@kernel(error_model="numpy", inline="always")
 def add_scores_by_draw(scores, node, parents, n_parents, sign, totals, work):
     """Add ``sign`` times the family's score under every single draw; their mean is `local_score`."""
     rows, variances, _ = work
@@ -239,25 +236,19 @@ def add_scores_by_draw(scores, node, parents, n_parents, sign, totals, work):
 def _score(scores, node, parents, n_parents, allowed, rows, variances):
     """Condition on the parents; returns the family's score, the edges' bonus and mean ln|M_PP|."""
     _condition(scores, node, parents, n_parents, allowed, rows, variances)
-    determinant = np.zeros(2)
+    logs = np.zeros(4)
     bonus = 0.0
     for r in range(n_parents):
         bonus += scores.edge_bonus[parents[r], node]
         for half in range(2):
-            determinant[half] += _mean_log(scores, variances[parents[r]], half)
-    value = _family(
-        scores,
-        n_parents,
-        bonus,
-        determinant[0],
-        determinant[1],
-        _mean_log(scores, variances[node], 0),
-        _mean_log(scores, variances[node], 1),
-    )
-    return value, bonus, determinant
+            logs[half] += _mean_log(scores, variances[parents[r]], half)
+    for half in range(2):
+        logs[2 + half] = _mean_log(scores, variances[node], half)
+    value = _family(scores, n_parents, bonus, logs[0], logs[1], logs[2], logs[3])
+    return value, bonus, logs
 
 
-@kernel(error_model="numpy")
+@kernel(error_model="numpy", inline="always")
 def _condition(scores, node, parents, n_parents, allowed, rows, variances):
     """Conditional variances of the node and the candidates given the parents, all draws at once.
 
@@ -310,7 +301,7 @@ def _mean_log(scores, values, half):
     return (total + np.log(product)) / n
 
 
-@kernel(error_model="numpy")
+@kernel(error_model="numpy", inline="always")
 def _family(scores, n_parents, bonus, determinant, at_sigma_h, residual, residual_at_sigma_h):
     """Assemble a score from ln|M_PP| and the log residual scale, each at sigma_h + T and at sigma_h."""
     value = scores.constants[n_parents] + bonus

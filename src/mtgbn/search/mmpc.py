@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from mtgbn._utils.arguments import check_count, real_array
-from mtgbn._utils.compiled import kernel
+from mtgbn._utils.compiled import ZERO, kernel
 from mtgbn.errors import InputError
 from mtgbn.model.arguments import check_scatters
 
@@ -241,7 +241,7 @@ def _run_target(correlations, ns, target, waiting, least, max_conditioning):
 @kernel(error_model="numpy")
 def _forward(work, waiting, found, members):
     """Write the candidates into ``found`` as the max-min heuristic finds them; returns their number."""
-    n_waiting = _test(work, 0, waiting, waiting.size)
+    n_waiting = _test(work, ZERO, waiting, waiting.size)
     n_found = 0
     while n_waiting > 0:
         best = 0
@@ -296,7 +296,7 @@ def _test_sets(work, members, waiting, n_waiting):
     if most == 0:
         return n_waiting
     chosen = np.zeros(most, dtype=np.int64)
-    size = 1
+    size = ZERO + 1
     while n_waiting > 0:
         last = chosen[size - 1]
         usable = _condition(work, size, members[last:], waiting, n_waiting)
@@ -357,7 +357,7 @@ def _test(work, size, waiting, n_waiting):
     for k in range(n_waiting):
         x = waiting[k]
         statistic = 0.0
-        count = 0
+        count = ZERO
         for task in range(work.ns.size):
             variance = work.variances[size, task, x]
             if work.usable[size, task] and variance > _DETERMINED:

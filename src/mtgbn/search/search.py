@@ -147,7 +147,7 @@ def _graph_score(scores, adjacency, work):
     return total
 
 
-@kernel
+@kernel(error_model="numpy")
 def _add_differences(scores, adjacency, other, totals, work):
     for node in range(adjacency.shape[0]):
         same = True

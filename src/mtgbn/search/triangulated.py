@@ -113,8 +113,7 @@ def _neighbours(adjacency: np.ndarray, constraints: Constraints):
             yield changed
             continue
         changed[j, i] = False
-        is_reversal = bool(adjacency[j, i])
-        if is_reversal and constraints.required[j, i]:
+        if adjacency[j, i] and constraints.required[j, i]:
             continue
-        if counts[j] < constraints.max_parents and not has_path(adjacency, j, i, is_reversal):
+        if counts[j] < constraints.max_parents and not has_path(adjacency, j, i):
             yield changed
