@@ -14,8 +14,12 @@ MOST_FIELDS_BY_POSITION = 8
 MOST_POSITIONAL_ARGUMENTS = 7
 MOST_PUBLIC_NAMES = 60
 
-# Public methods of named tuples, whose underscores only keep them apart from fields.
-TUPLE_METHODS = {"_replace", "_asdict", "_fields", "_make", "_field_defaults"}
+# Documented names of the standard library; those of named tuples have an underscore only to keep them
+# apart from fields.
+NOT_PRIVATE = {"_replace", "_asdict", "_fields", "_make", "_field_defaults", "_exit"}
+
+# Numba offers no public way to a cache that may fail; see the docstring there.
+MAY_USE_PRIVATE_ATTRIBUTES = (PACKAGE, "_utils", "compiled")
 
 Finding = tuple[str, int, str]
 
@@ -130,6 +134,8 @@ def private_imports(module: Module) -> Iterator[tuple[int, str]]:
 
 def private_attributes(module: Module) -> Iterator[tuple[int, str]]:
     """Underscore attributes of other objects than `self` and `cls`, unless this file defines them."""
+    if module.parts == MAY_USE_PRIVATE_ATTRIBUTES:
+        return
     own = {
         node.name
         for node in ast.walk(module.tree)
@@ -146,11 +152,16 @@ def private_attributes(module: Module) -> Iterator[tuple[int, str]]:
         if (
             isinstance(node, ast.Attribute)
             and is_private(node.attr)
-            and node.attr not in TUPLE_METHODS | own
+            and node.attr not in NOT_PRIVATE | own
             and getattr(node.value, "id", "") not in ("self", "cls")
-            and not (isinstance(node.value, ast.Call) and getattr(node.value.func, "id", "") == "super")
+            and not (
+                isinstance(node.value, ast.Call) and getattr(node.value.func, "id", "") == "super"
+            )
         ):
-            yield node.lineno, f"{node.attr} is private to another object; use or make a public name"
+            yield (
+                node.lineno,
+                f"{node.attr} is private to another object; use or make a public name",
+            )
         if (
             isinstance(node, ast.Call)
             and getattr(node.func, "id", "") in ("getattr", "setattr")
@@ -159,7 +170,10 @@ def private_attributes(module: Module) -> Iterator[tuple[int, str]]:
             and is_private(str(node.args[1].value))
             and getattr(node.args[0], "id", "") not in ("self", "cls")
         ):
-            yield node.lineno, f"{node.args[1].value} is reached by {node.func.id}; use a public name"
+            yield (
+                node.lineno,
+                f"{node.args[1].value} is reached by {node.func.id}; use a public name",
+            )
 
 
 def dynamic_imports(module: Module) -> Iterator[tuple[int, str]]:
@@ -167,9 +181,12 @@ def dynamic_imports(module: Module) -> Iterator[tuple[int, str]]:
     if module.parts == (PACKAGE,):
         return
     for node in ast.walk(module.tree):
-        if isinstance(node, ast.Attribute) and node.attr == "modules":
-            if getattr(node.value, "id", "") == "sys":
-                yield node.lineno, "sys.modules goes around the import contracts; import the module"
+        if (
+            isinstance(node, ast.Attribute)
+            and node.attr == "modules"
+            and getattr(node.value, "id", "") == "sys"
+        ):
+            yield node.lineno, "sys.modules goes around the import contracts; import the module"
         if not isinstance(node, ast.Call):
             continue
         name = getattr(node.func, "attr", getattr(node.func, "id", ""))
@@ -204,7 +221,9 @@ def listed_names(module: Module) -> tuple[int, list[str]]:
     for element in getattr(value, "elts", []):
         if isinstance(element, ast.Starred):
             starred = constants.get(getattr(element.value, "id", ""))
-            element = starred.keys if isinstance(starred, ast.Dict) else getattr(starred, "elts", [])
+            element = (
+                starred.keys if isinstance(starred, ast.Dict) else getattr(starred, "elts", [])
+            )
         else:
             element = [element]
         names += [each.value for each in element if isinstance(each, ast.Constant)]
@@ -228,21 +247,15 @@ def public_names(modules: list[Module]) -> Iterator[Finding]:
     folders = {module.folder for module in modules} | {PACKAGE}
     seen: set[str] = set()
     for module in modules:
-        if len(module.parts) > 2 or not (module.is_package or len(module.parts) == 2):
+        if len(module.parts) > 2 or module.folder == "_utils":
             continue
-        if module.is_package and "_utils" not in module.parts:
-            line, names = listed_names(module)
-        elif module.parts[-1] in ("plot", "errors"):
-            line, names = listed_names(module)
-        else:
-            continue
+        line, names = listed_names(module)
         for name in names:
             if name.startswith("__") or name in folders or name in seen:
                 continue
             seen.add(name)
-            # Warnings and errors are caught, not called.
-            is_exception = module.parts[-1] == "errors"
-            if name in examples and not examples[name] and not is_exception:
+            # Errors and warnings are caught, not called.
+            if module.folder != "errors" and name in examples and not examples[name]:
                 yield str(module.path), line, f"{name} is public; add Examples to its docstring"
     if len(seen) > MOST_PUBLIC_NAMES:
         yield (

@@ -9,19 +9,10 @@ import pytest
 from graph_oracles import minimum_fill, random_chordal, random_undirected, sparse_dag
 
 from mtgbn.errors import GraphError
-from mtgbn.graphs import (
-    cpdag,
-    from_edge_list,
-    is_chordal,
-    is_dag,
-    junction_tree,
-    moral_graph,
-    perfect_dag,
-    skeleton,
-    to_edge_list,
-    triangulate,
-    v_structures,
-)
+from mtgbn.graphs import cpdag, is_dag, skeleton
+from mtgbn.graphs.chordal import is_chordal, junction_tree, perfect_dag, triangulate
+from mtgbn.graphs.convert import from_edge_list, to_edge_list
+from mtgbn.graphs.dags import moral_graph, v_structures
 
 # Rare: here eliminating by fewest fill edges alone leaves one that can be dropped.
 REDUNDANT_FILL = skeleton(

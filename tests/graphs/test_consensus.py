@@ -13,14 +13,10 @@ from graph_oracles import (
 
 from mtgbn import graphs
 from mtgbn.errors import GraphError, InputError
-from mtgbn.graphs import (
-    consensus_members,
-    consistent_extension,
-    cpdag,
-    is_dag,
-    topological_order,
-)
+from mtgbn.graphs import consensus_members, cpdag, is_dag
 from mtgbn.graphs.consensus import _sorted_by_index
+from mtgbn.graphs.dags import topological_order
+from mtgbn.graphs.equivalence import consistent_extension
 
 
 def classes_of(p):

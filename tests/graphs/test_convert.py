@@ -9,16 +9,14 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from mtgbn.errors import GraphError
-from mtgbn.graphs import (
-    cpdag,
+from mtgbn.graphs import cpdag, from_networkx, to_networkx
+from mtgbn.graphs.convert import (
     from_dot,
     from_edge_list,
     from_graphml,
-    from_networkx,
     to_dot,
     to_edge_list,
     to_graphml,
-    to_networkx,
 )
 
 HOSTILE_NAMES = [

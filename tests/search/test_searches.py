@@ -9,26 +9,25 @@ import numpy as np
 import pytest
 
 from mtgbn.errors import GraphError, InputError
-from mtgbn.graphs import is_dag, skeleton, v_structures
+from mtgbn.graphs import is_dag, skeleton
+from mtgbn.graphs.dags import v_structures
 from mtgbn.model import log_marginal_likelihood, log_structure_prior
-from mtgbn.search import (
+from mtgbn.search import Knowledge, backward
+from mtgbn.search.backward import delete_backward
+from mtgbn.search.boss import boss
+from mtgbn.search.grow_shrink import enlarge, grow_shrink, new_walk, plant
+from mtgbn.search.hill_climbing import hill_climb
+from mtgbn.search.knowledge import no_constraints, restrict
+from mtgbn.search.local_scores import (
     Found,
-    Knowledge,
     LocalScores,
-    SearchSettings,
-    backward,
-    boss,
-    delete_backward,
     gather_scores,
     graph_score,
-    hill_climb,
-    no_constraints,
-    restrict,
+    local_score,
     score_differences,
-    search_graph,
+    scores_workspace,
 )
-from mtgbn.search.grow_shrink import enlarge, grow_shrink, new_walk, plant
-from mtgbn.search.local_scores import local_score, scores_workspace
+from mtgbn.search.methods import SearchSettings, search_graph
 
 PRIORS = ("uniform", "restricted", "scale_free")
 NAMES = ("a", "b", "c", "d")

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mtgbn.errors import GraphError
 from mtgbn.graphs._bitsets import from_rows, members, to_rows
-from mtgbn.graphs._validation import as_undirected, cycle_text
+from mtgbn.graphs.checks import as_undirected, cycle_text
 
 
 class JunctionTree(NamedTuple):

@@ -30,7 +30,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mtgbn._utils.compiled import kernel
 from mtgbn.errors import GraphError, InputError
-from mtgbn.graphs._validation import as_adjacency
+from mtgbn.graphs.checks import as_adjacency
 from mtgbn.graphs.equivalence import consistent_extension, cpdag
 from mtgbn.graphs.orientation import best_orientation
 

@@ -6,20 +6,19 @@ without names has the names 0, 1, ... networkx and pydot are needed only where t
 """
 
 import contextlib
-import importlib
 import io
 import re
 import warnings
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 from xml.etree.ElementTree import ParseError
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mtgbn._utils.optional import require
 from mtgbn.errors import GraphError
-from mtgbn.graphs._validation import as_adjacency
+from mtgbn.graphs.checks import as_adjacency
 
 if TYPE_CHECKING:
     import networkx
@@ -78,7 +77,7 @@ def to_networkx(
     """`networkx.DiGraph` with all nodes in order; an undirected edge has both directions."""
     matrix = as_adjacency(adjacency)
     labels = _names_of(matrix, names)
-    graph = _require("networkx").DiGraph()
+    graph = require("networkx", "graphs", "graphs of networkx").DiGraph()
     graph.add_nodes_from(labels)
     graph.add_edges_from(to_edge_list(matrix, labels))
     return graph
@@ -126,7 +125,7 @@ def from_dot(text: str) -> tuple[NDArray[np.bool_], list[str]]:
     Nodes are in the order of their first mention. An edge is two-way if it has ``dir=none`` or
     ``dir=both`` or if the graph is not a digraph.
     """
-    pydot = _require("pydot")
+    pydot = require("pydot", "graphs", "DOT files")
     message = io.StringIO()
     # pydot prints syntax errors, and its grammar can set off warnings of the parser it is built on.
     with contextlib.redirect_stdout(message), warnings.catch_warnings():
@@ -157,24 +156,24 @@ def to_graphml(adjacency: ArrayLike, names: Sequence[Hashable] | None = None) ->
                 f"the name {label!r} has a character that XML cannot hold; rename the node or "
                 "use to_dot()"
             )
-    return "\n".join(_require("networkx").generate_graphml(to_networkx(matrix, labels))) + "\n"
+    return (
+        "\n".join(
+            require("networkx", "graphs", "graphs of networkx").generate_graphml(
+                to_networkx(matrix, labels)
+            )
+        )
+        + "\n"
+    )
 
 
 def from_graphml(text: str) -> tuple[NDArray[np.bool_], list[str]]:
     """Adjacency matrix and names (the node ids) of a GraphML text."""
-    networkx = _require("networkx")
+    networkx = require("networkx", "graphs", "graphs of networkx")
     try:
         graph = networkx.parse_graphml(text)
     except (networkx.NetworkXError, ParseError) as error:
         raise GraphError(f"this is not a GraphML graph: {error}") from error
     return from_networkx(graph)
-
-
-def _require(module: str) -> ModuleType:
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise ImportError(f"{module} is needed here: pip install 'mtgbn[graphs]'") from error
 
 
 def _unique(names: Iterable[Hashable]) -> list[Hashable]:

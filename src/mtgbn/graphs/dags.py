@@ -6,7 +6,7 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mtgbn.graphs._validation import as_adjacency, as_dag, directed_cycle
+from mtgbn.graphs.checks import as_adjacency, as_dag, directed_cycle
 
 
 def is_dag(adjacency: ArrayLike) -> bool:

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mtgbn.errors import GraphError
 from mtgbn.graphs._bitsets import from_rows, members, to_rows
-from mtgbn.graphs._validation import as_adjacency, as_dag, cycle_text, directed_cycle
+from mtgbn.graphs.checks import as_adjacency, as_dag, cycle_text, directed_cycle
 
 _NODES_SHOWN = 10
 

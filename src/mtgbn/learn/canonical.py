@@ -6,7 +6,8 @@ order the same data give the same result, however their columns and tasks are ar
 
 import numpy as np
 
-from mtgbn.graphs import Consensus, consensus_members
+from mtgbn.graphs import consensus_members
+from mtgbn.graphs.consensus import Consensus
 from mtgbn.tasks import Tasks
 
 __all__ = ["agreeing_members", "canonical_order"]

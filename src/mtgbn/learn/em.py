@@ -17,13 +17,9 @@ from mtgbn.model import StructurePrior
 from mtgbn.model.edge_prior import EdgePriorChoice, edge_counts, free_pairs, unshared_edge_prior
 from mtgbn.sampling import Draws, diagnostics, sample_sigma_h
 from mtgbn.sampling.joint import ALONE_DELTA, alone_scales
-from mtgbn.search import (
-    Constraints,
-    SearchSettings,
-    gather_scores,
-    score_differences,
-    search_graph,
-)
+from mtgbn.search import Constraints
+from mtgbn.search.local_scores import gather_scores, score_differences
+from mtgbn.search.methods import SearchSettings, search_graph
 from mtgbn.search.triangulated import TriangulatedPrior, climb_triangulated
 from mtgbn.tasks import Tasks
 

@@ -17,7 +17,10 @@ from mtgbn.learn.em import vague_sigma_h
 from mtgbn.learn.parameters import Network, Parameters, posterior_network
 from mtgbn.model.edge_prior import EdgePrior
 from mtgbn.sampling.joint import ALONE_DELTA
-from mtgbn.search import Constraints, Knowledge, SearchSettings, find_candidates, restrict
+from mtgbn.search import Constraints, Knowledge
+from mtgbn.search.knowledge import restrict
+from mtgbn.search.methods import SearchSettings
+from mtgbn.search.mmpc import find_candidates
 from mtgbn.tasks import Tasks
 
 __all__ = ["Estimator", "network_alone"]

@@ -29,8 +29,8 @@ from mtgbn.sampling.joint import (
     run_rounds,
 )
 from mtgbn.sampling.threads import stoppable_threads
-from mtgbn.search import SearchSettings
 from mtgbn.search.knowledge import check_constraints
+from mtgbn.search.methods import SearchSettings
 from mtgbn.tasks import Tasks
 
 __all__ = [

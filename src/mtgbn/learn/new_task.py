@@ -9,13 +9,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mtgbn.graphs import topological_order
+from mtgbn.graphs.dags import topological_order
 from mtgbn.learn import em
 from mtgbn.learn.probabilities import EdgeDiagnostics, diagnose_edges
 from mtgbn.model.edge_prior import EdgePriorChoice
 from mtgbn.sampling.graph_moves import walk
 from mtgbn.sampling.joint import ALONE_DELTA
-from mtgbn.search import Constraints, SearchSettings
+from mtgbn.search import Constraints
+from mtgbn.search.methods import SearchSettings
 from mtgbn.tasks import Tasks
 
 __all__ = ["LearnedTask", "Terms", "learn_alone", "sample_graphs"]

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import gammaln, logsumexp
 
 from mtgbn._utils.compiled import kernel
-from mtgbn.graphs import topological_order
+from mtgbn.graphs.dags import topological_order
 from mtgbn.model.triangular import factorise, solve_backward, solve_forward
 from mtgbn.search.local_scores import parents_of
 

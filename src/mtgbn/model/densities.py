@@ -5,7 +5,8 @@ from typing import Literal
 import numpy as np
 
 from mtgbn.errors import InputError
-from mtgbn.graphs import moral_graph, triangulate
+from mtgbn.graphs.chordal import triangulate
+from mtgbn.graphs.dags import moral_graph
 from mtgbn.model.arguments import (
     check_adjacencies,
     check_degree,

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from mtgbn.errors import GraphError
-from mtgbn.graphs import junction_tree, topological_order
+from mtgbn.graphs.chordal import junction_tree
+from mtgbn.graphs.dags import topological_order
 
 __all__ = [
     "SignedSets",

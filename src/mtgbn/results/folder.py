@@ -22,7 +22,7 @@ from scipy.io import netcdf_file
 import mtgbn
 from mtgbn._utils.files import read_npz, sync_folder, writing
 from mtgbn.errors import InputError
-from mtgbn.graphs import to_dot, to_graphml
+from mtgbn.graphs.convert import to_dot, to_graphml
 from mtgbn.learn import AVG, MTGBN, SIG, EdgePrior, Iteration
 from mtgbn.learn.probabilities import EdgeDiagnostics
 from mtgbn.learn.relatedness import Relatedness

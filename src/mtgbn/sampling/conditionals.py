@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mtgbn._utils.compiled import kernel
-from mtgbn.graphs import topological_order
+from mtgbn.graphs.dags import topological_order
 from mtgbn.model.edge_prior import EdgePrior, log_odds_of_directions
 from mtgbn.model.unstructured import log_prior_of_delta
 from mtgbn.sampling.graph_moves import log_likelihoods

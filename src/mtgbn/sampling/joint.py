@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mtgbn.graphs import descendants, topological_order
+from mtgbn.graphs.dags import descendants, topological_order
 from mtgbn.model.edge_prior import (
     EdgePrior,
     EdgePriorChoice,

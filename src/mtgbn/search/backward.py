@@ -9,9 +9,9 @@ from itertools import combinations
 
 import numpy as np
 
-from mtgbn.graphs import consistent_extension, cpdag
-from mtgbn.search.found import Found
-from mtgbn.search.local_scores import LocalScores, local_score, scores_workspace
+from mtgbn.graphs import cpdag
+from mtgbn.graphs.equivalence import consistent_extension
+from mtgbn.search.local_scores import Found, LocalScores, local_score, scores_workspace
 
 __all__ = ["delete_backward"]
 

@@ -12,10 +12,9 @@ from mtgbn._utils.arguments import check_count, real_array
 from mtgbn._utils.compiled import NONE, kernel
 from mtgbn._utils.seeds import seed_sequence
 from mtgbn.errors import InputError
-from mtgbn.search.found import Found
 from mtgbn.search.grow_shrink import FULL, Walk, enlarge, grow_shrink, plant
 from mtgbn.search.knowledge import Constraints, check_constraints
-from mtgbn.search.local_scores import LocalScores, scores_workspace
+from mtgbn.search.local_scores import Found, LocalScores, scores_workspace
 
 __all__ = ["boss"]
 

@@ -58,19 +58,18 @@ def plant(constraints: Constraints, capacity: int | None = None) -> Forest:
     p = len(constraints.required)
     capacity = max(capacity or 64 * p, p + 1)
     room = 8 * capacity + p
-    forest = Forest(
-        np.array([p, 0], dtype=np.int64),
-        np.full(capacity, -1, dtype=np.int64),
-        np.full(capacity, -1, dtype=np.int64),
-        np.full(capacity, np.nan),
-        np.full(capacity, np.nan),
-        np.zeros((capacity, (p + 63) // 64), dtype=np.uint64),
-        np.empty(room, dtype=np.int32),
-        np.empty(room, dtype=np.int32),
-        np.empty(room),
-        constraints.required.any(axis=0),
+    return Forest(
+        used=np.array([p, 0], dtype=np.int64),
+        first=np.full(capacity, -1, dtype=np.int64),
+        count=np.full(capacity, -1, dtype=np.int64),
+        grown=np.full(capacity, np.nan),
+        shrunk=np.full(capacity, np.nan),
+        parents=np.zeros((capacity, (p + 63) // 64), dtype=np.uint64),
+        candidates=np.empty(room, dtype=np.int32),
+        children=np.empty(room, dtype=np.int32),
+        gains=np.empty(room),
+        has_required=constraints.required.any(axis=0),
     )
-    return forest
 
 
 def enlarge(forest: Forest, constraints: Constraints) -> Forest:

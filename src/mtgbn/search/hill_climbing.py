@@ -12,10 +12,10 @@ from mtgbn._utils.arguments import check_count
 from mtgbn._utils.compiled import NONE, kernel
 from mtgbn._utils.seeds import seed_sequence
 from mtgbn.errors import InputError
-from mtgbn.graphs import topological_order
-from mtgbn.search.found import Found
+from mtgbn.graphs.dags import topological_order
 from mtgbn.search.knowledge import Constraints, check_constraints
 from mtgbn.search.local_scores import (
+    Found,
     LocalScores,
     best_first,
     local_score,

@@ -15,7 +15,7 @@ import numpy as np
 from mtgbn._utils.arguments import check_count, real_array
 from mtgbn._utils.names import check_names, listed, unknown_name
 from mtgbn.errors import InputError
-from mtgbn.graphs import descendants, find_cycle
+from mtgbn.graphs.dags import descendants, find_cycle
 
 __all__ = ["Constraints", "Knowledge", "check_constraints", "no_constraints", "restrict"]
 

@@ -14,16 +14,24 @@ from mtgbn._utils.arguments import real_array
 from mtgbn._utils.compiled import kernel
 from mtgbn.errors import InputError
 from mtgbn.model import StructurePrior
-from mtgbn.model.arguments import check_delta, check_positive_definite, check_scatters
+from mtgbn.model.arguments import (
+    check_adjacencies,
+    check_delta,
+    check_positive_definite,
+    check_scatters,
+)
 from mtgbn.model.log_determinants import LARGEST_PRODUCT, SMALLEST_PRODUCT
 
 __all__ = [
+    "Found",
     "LocalScores",
     "add_scores_by_draw",
     "gather_scores",
+    "graph_score",
     "local_score",
     "parents_of",
     "score_additions",
+    "score_differences",
     "scores_workspace",
     "thinned",
 ]
@@ -31,6 +39,13 @@ __all__ = [
 # An improvement of a score must exceed rounding, or ties would send searches in circles. Scores grow
 # with n and p, and their rounding with them.
 _SMALLEST_IMPROVEMENT, _ROUNDING = 1e-9, 1e-13
+
+
+class Found(NamedTuple):
+    """The best DAG of a search and its score; ``adjacency[i, j]`` means i -> j."""
+
+    adjacency: np.ndarray
+    score: float
 
 
 class LocalScores(NamedTuple):
@@ -143,7 +158,7 @@ def _check_odds(log_edge_odds, p: int) -> np.ndarray:
 
 
 def thinned(scores: LocalScores, n_draws: int) -> LocalScores:
-    """The same with so many of the draws, evenly spaced; all, if there are not more."""
+    """The scores with ``n_draws`` evenly spaced draws; with all, if there are no more."""
     if scores.n_draws <= n_draws:
         return scores
     places = np.linspace(0, scores.n_draws - 1, n_draws).round().astype(int)
@@ -160,6 +175,31 @@ def scores_workspace(scores: LocalScores, max_parents: int) -> tuple[np.ndarray,
     """Scratch arrays of the functions below, for families with up to ``max_parents`` parents."""
     p, _, lanes = scores.matrices.shape
     return np.empty((max_parents + 1, p, lanes)), np.empty((p, lanes)), np.empty(lanes)
+
+
+def graph_score(scores: LocalScores, adjacency: np.ndarray) -> float:
+    """Sum of the local scores of all families of a DAG."""
+    adjacency = _adjacency(scores, adjacency)
+    work = scores_workspace(scores, len(adjacency) - 1)
+    return float(_graph_score(scores, adjacency, work))
+
+
+def score_differences(scores: LocalScores, adjacency, other) -> np.ndarray:
+    """Score of a DAG minus that of another, under every draw.
+
+    Only families that differ are scored.
+    """
+    adjacency, other = _adjacency(scores, adjacency), _adjacency(scores, other)
+    work = scores_workspace(scores, len(adjacency) - 1)
+    totals = np.zeros(scores.n_draws)
+    _add_differences(scores, adjacency, other, totals, work)
+    return totals
+
+
+def _adjacency(scores: LocalScores, adjacency) -> np.ndarray:
+    """A graph in the form that kernels take."""
+    (adjacency,) = check_adjacencies([adjacency], 1, len(scores.matrices))
+    return np.ascontiguousarray(adjacency)
 
 
 @kernel(error_model="numpy")
@@ -337,3 +377,25 @@ def parents_of(adjacency, node):
             parents[count] = a
             count += 1
     return parents[:count]
+
+
+@kernel
+def _graph_score(scores, adjacency, work):
+    total = 0.0
+    for node in range(adjacency.shape[0]):
+        parents = parents_of(adjacency, node)
+        total += local_score(scores, node, parents, parents.size, work)
+    return total
+
+
+@kernel(error_model="numpy")
+def _add_differences(scores, adjacency, other, totals, work):
+    for node in range(adjacency.shape[0]):
+        same = True
+        for a in range(adjacency.shape[0]):
+            same &= adjacency[a, node] == other[a, node]
+        if same:
+            continue
+        for sign, graph in ((1.0, adjacency), (-1.0, other)):
+            parents = parents_of(graph, node)
+            add_scores_by_draw(scores, node, parents, parents.size, sign, totals, work)

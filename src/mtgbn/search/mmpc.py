@@ -217,15 +217,15 @@ def _run_target(correlations, ns, target, waiting, least, max_conditioning):
     """Candidates of one target among the waiting variables: forward and backward phase."""
     m, p, _ = correlations.shape
     work = _Work(
-        correlations,
-        ns,
-        target,
-        least,
-        np.full(p, np.inf),
-        np.empty((max_conditioning, m, p)),
-        np.empty((max_conditioning + 1, m, p)),
-        np.empty((max_conditioning + 1, m, p)),
-        np.empty((max_conditioning + 1, m), dtype=np.bool_),
+        correlations=correlations,
+        ns=ns,
+        target=target,
+        least=least,
+        association=np.full(p, np.inf),
+        rows=np.empty((max_conditioning, m, p)),
+        variances=np.empty((max_conditioning + 1, m, p)),
+        covariances=np.empty((max_conditioning + 1, m, p)),
+        usable=np.empty((max_conditioning + 1, m), dtype=np.bool_),
     )
     for task in range(m):
         work.usable[0, task] = correlations[task, target, target] > 0.0 and ns[task] > 2.0
@@ -238,7 +238,7 @@ def _run_target(correlations, ns, target, waiting, least, max_conditioning):
     return found[: _backward(work, found, n_found, members)]
 
 
-@kernel(error_model="numpy")
+@kernel(error_model="numpy", inline="always")
 def _forward(work, waiting, found, members):
     """Write the candidates into ``found`` as the max-min heuristic finds them; returns their number."""
     n_waiting = _test(work, ZERO, waiting, waiting.size)
@@ -261,7 +261,7 @@ def _forward(work, waiting, found, members):
     return n_found
 
 
-@kernel(error_model="numpy")
+@kernel(error_model="numpy", inline="always")
 def _backward(work, found, n_found, members):
     """Remove candidates that are independent of the target given others; returns how many stay."""
     alone = np.empty(1, dtype=np.int64)
@@ -314,7 +314,7 @@ def _test_sets(work, members, waiting, n_waiting):
     return n_waiting
 
 
-@kernel(error_model="numpy")
+@kernel(error_model="numpy", inline="always")
 def _condition(work, size, members, waiting, n_waiting):
     """Fill level ``size``, with the first member added; False if no task can test it or go on.
 

@@ -8,15 +8,14 @@ for comparisons with the paper.
 import numpy as np
 
 from mtgbn._utils.seeds import seed_sequence
-from mtgbn.graphs import junction_tree, moral_graph, triangulate
+from mtgbn.graphs.chordal import junction_tree, triangulate
+from mtgbn.graphs.dags import moral_graph
 from mtgbn.model import signed_sets
 from mtgbn.model.arguments import check_delta
 from mtgbn.model.log_determinants import normaliser_coefficients
-from mtgbn.search.found import Found
 from mtgbn.search.hill_climbing import check_initial, has_path, shake
 from mtgbn.search.knowledge import Constraints, check_constraints
-from mtgbn.search.local_scores import LocalScores
-from mtgbn.search.search import graph_score
+from mtgbn.search.local_scores import Found, LocalScores, graph_score
 
 __all__ = ["TriangulatedPrior", "climb_triangulated"]
 

@@ -1,38 +1,32 @@
-"""One entry to the searches, for the M-step and for single tasks alike."""
+"""The entry to the search methods: which one runs, and with which settings.
+
+A new method is one more branch of `search_graph`. The moves of hill climbing, which is also the last
+polish of BOSS, are in `hill_climbing._best_move` and `hill_climbing._exchange`.
+"""
 
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from mtgbn._utils.arguments import check_count
-from mtgbn._utils.compiled import kernel
 from mtgbn.errors import InputError
-from mtgbn.graphs import topological_order
-from mtgbn.model.arguments import check_adjacencies
+from mtgbn.graphs.dags import topological_order
 from mtgbn.search.backward import delete_backward
 from mtgbn.search.boss import boss
-from mtgbn.search.found import Found
 from mtgbn.search.hill_climbing import check_initial, hill_climb
 from mtgbn.search.knowledge import Constraints, check_constraints
-from mtgbn.search.local_scores import (
-    LocalScores,
-    add_scores_by_draw,
-    local_score,
-    parents_of,
-    scores_workspace,
-    thinned,
-)
+from mtgbn.search.local_scores import Found, LocalScores, graph_score, thinned
 
-__all__ = ["SearchSettings", "graph_score", "score_differences", "search_graph"]
+__all__ = ["SearchSettings", "search_graph"]
 
 SearchMethod = Literal["boss", "mmhc"]
 
-# With more variables than this, orders are searched with fewer draws of sigma_h, and all of them are for
-# the polish: as good in the end, four times faster (docs/decisions.md).
+# With more variables than this, orders are searched with few draws of sigma_h, and only the polish uses
+# all draws: the graphs are as good, and found four times faster (docs/decisions.md).
 _MANY_VARIABLES, _DRAWS_FOR_ORDERS = 20, 6
 
-# More restarts or moves than anybody would wait for.
-_MOST = 1_000_000
+# More restarts or moves would never end.
+_MOST_RESTARTS_OR_MOVES = 1_000_000
 
 
 class SearchSettings(NamedTuple):
@@ -41,11 +35,12 @@ class SearchSettings(NamedTuple):
     Attributes
     ----------
     method : {"boss", "mmhc"}
-        Best order score search, or the paper's hill climbing.
+        Best order score search, or the hill climbing of the paper.
     n_restarts : int
         Searches from other starting points, after the first.
     tabu : int
-        Moves that hill climbing goes on over a local optimum; after BOSS, a last polish. 0: none.
+        Moves beyond a local optimum after which hill climbing ends. After BOSS, hill climbing is a last
+        polish; 0 leaves it out.
     """
 
     method: SearchMethod = "boss"
@@ -53,13 +48,13 @@ class SearchSettings(NamedTuple):
     tabu: int = 10
 
     def check(self) -> None:
-        """Raise an error that names the first setting that makes no sense."""
+        """Raise an error that names the first invalid setting."""
         if self.method not in ("boss", "mmhc"):
             raise InputError(f"search must be 'boss' or 'mmhc'; got {self.method!r}")
         for name, value in (("n_restarts", self.n_restarts), ("tabu", self.tabu)):
             check_count(name, value, 0)
-            if value > _MOST:
-                raise InputError(f"{name} must be at most {_MOST}; got {value}")
+            if value > _MOST_RESTARTS_OR_MOVES:
+                raise InputError(f"{name} must be at most {_MOST_RESTARTS_OR_MOVES}; got {value}")
 
 
 def search_graph(
@@ -80,7 +75,7 @@ def search_graph(
         From `Knowledge.resolve`, `find_candidates` or both.
     settings : SearchSettings
     initial : array (p, p), optional
-        A DAG near which to start; it is what is returned unless a better one is found.
+        A DAG near which to start; it is returned unless a better one is found.
     random_state : int, numpy.random.SeedSequence or numpy.random.Generator, optional
     """
     settings.check()
@@ -111,50 +106,7 @@ def search_graph(
 
 
 def _is_free(constraints: Constraints) -> bool:
+    """Whether every DAG meets the constraints."""
     p = len(constraints.allowed)
     everything = constraints.allowed.sum() == p * (p - 1) and constraints.max_parents == p - 1
     return bool(everything and not constraints.required.any())
-
-
-def graph_score(scores: LocalScores, adjacency: np.ndarray) -> float:
-    """Sum of the local scores of all families of a DAG."""
-    adjacency = _adjacency(scores, adjacency)
-    work = scores_workspace(scores, len(adjacency) - 1)
-    return float(_graph_score(scores, adjacency, work))
-
-
-def score_differences(scores: LocalScores, adjacency, other) -> np.ndarray:
-    """Score of a DAG minus that of another, under every draw; only families that differ cost."""
-    adjacency, other = _adjacency(scores, adjacency), _adjacency(scores, other)
-    work = scores_workspace(scores, len(adjacency) - 1)
-    totals = np.zeros(scores.n_draws)
-    _add_differences(scores, adjacency, other, totals, work)
-    return totals
-
-
-def _adjacency(scores: LocalScores, adjacency) -> np.ndarray:
-    """A graph as compiled code wants it."""
-    (adjacency,) = check_adjacencies([adjacency], 1, len(scores.matrices))
-    return np.ascontiguousarray(adjacency)
-
-
-@kernel
-def _graph_score(scores, adjacency, work):
-    total = 0.0
-    for node in range(adjacency.shape[0]):
-        parents = parents_of(adjacency, node)
-        total += local_score(scores, node, parents, parents.size, work)
-    return total
-
-
-@kernel(error_model="numpy")
-def _add_differences(scores, adjacency, other, totals, work):
-    for node in range(adjacency.shape[0]):
-        same = True
-        for a in range(adjacency.shape[0]):
-            same &= adjacency[a, node] == other[a, node]
-        if same:
-            continue
-        for sign, graph in ((1.0, adjacency), (-1.0, other)):
-            parents = parents_of(graph, node)
-            add_scores_by_draw(scores, node, parents, parents.size, sign, totals, work)
