@@ -84,7 +84,7 @@ def log_posterior_unconstrained(x, posterior: Posterior, centre=None) -> tuple[f
     return value + p * np.log(2) + (p + 1) * np.log(np.diag(factor)).sum(), gradient
 
 
-def coordinates_workspace(posterior: Posterior) -> tuple[np.ndarray, ...]:
+def coordinates_workspace(posterior: Posterior) -> tuple:
     """Scratch arrays of `unconstrained_value_and_gradient`, to be made once and used many times."""
     square = (posterior.n_variables, posterior.n_variables)
     squares = tuple(np.zeros(square) for _ in range(5))

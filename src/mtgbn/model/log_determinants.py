@@ -166,13 +166,13 @@ def log_determinants(terms, sigma_h, gradient, work):
     return value
 
 
-@kernel
+@kernel(inline="always")
 def gather(row, sigma_h, positions, shifts):
     for lane in range(row.size):
         row[lane] = sigma_h[positions[lane]] + shifts[lane]
 
 
-@kernel
+@kernel(inline="always")
 def scatter(gradient, positions, row):
     for lane in range(row.size):
         gradient[positions[lane]] += row[lane]
@@ -250,7 +250,7 @@ def invert_row(factor, r, n):
             entry[lane] = -entry[lane]
 
 
-@kernel(error_model="numpy", fastmath={"contract"})
+@kernel(error_model="numpy", fastmath={"contract"}, inline="always")
 def _differentiate(factor, derivative, r, coefficients, weight, weighted):
     """Add the share of row r of K to the derivative.
 

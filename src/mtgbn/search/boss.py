@@ -2,8 +2,8 @@
 
 An order decides a DAG: every variable takes its parents from its predecessors by growing and
 shrinking. One variable after the other is moved to its best place until no move improves the score. A
-move matters only to those variables whose walk down their tree took the moved one or would have taken
-it; all others keep their score, so that a move costs a few walks instead of three for every place.
+move changes the score only of variables whose walk down their tree took the moved variable, or would
+have taken it had it been allowed. So a move costs a few walks instead of three for every place.
 """
 
 import numpy as np
@@ -18,7 +18,8 @@ from mtgbn.search.local_scores import Found, LocalScores, scores_workspace
 
 __all__ = ["boss"]
 
-# Searches need a handful of sweeps over the variables; so many are a circle.
+# Searches need a handful of sweeps over the variables; a search that has not ended after this many goes
+# round in circles by rounding errors.
 _MOST_SWEEPS = 1000
 
 
@@ -40,7 +41,7 @@ def boss(
         What a graph may and must contain; see `Knowledge`.
     n_restarts : int
         Searches after the first, each from the best order so far with a third of the variables put
-        at random places. They share all scores.
+        at random places. All searches share their local scores.
     initial : array (p,), optional
         The order from which the first search starts; random if left out.
     random_state : int, numpy.random.SeedSequence or numpy.random.Generator, optional
@@ -57,9 +58,9 @@ def boss(
         if not np.array_equal(np.sort(order), np.arange(p)):
             raise InputError("initial must be a permutation of the variables 0 to p - 1")
         order = order.astype(np.int64)
-    best = best_order = None
-    for start in range(n_restarts + 1):
-        if start > 0:
+    best, best_order = None, order
+    for _ in range(n_restarts + 1):
+        if best is not None:
             order = _displace_third(best_order, rng)
         order = _obey(order, constraints.required)
         visits = rng.permutation(p)
@@ -69,11 +70,12 @@ def boss(
             forest = enlarge(forest, constraints)
         if best is None or score > best.score + scores.improvement:
             best, best_order = Found(adjacency, float(score)), order
+    assert best is not None  # there is one search at least
     return best
 
 
 def _displace_third(order: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """The order with a third of its variables, and two more, taken out and put anywhere."""
+    """Take a third of the variables, and two more, out of the order and put them anywhere."""
     p = len(order)
     moved = rng.choice(p, min(p // 3 + 2, p), replace=False).tolist()
     displaced = [variable for variable in order.tolist() if variable not in moved]
@@ -83,7 +85,7 @@ def _displace_third(order: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def _obey(order: np.ndarray, required: np.ndarray) -> np.ndarray:
-    """The order with as little change as puts every required parent before its child."""
+    """The order, changed as little as possible, with every required parent before its child."""
     if not required.any():
         return order
     obeyed = []
@@ -147,7 +149,7 @@ def _improve(scores, forest, order, visits, constraints, work):
         for moved in visits:
             now = 0
             count = 0
-            # Places between what must come before the moved variable and what must come after it.
+            # Places after the required parents of the moved variable and before its required children.
             first, last = 0, p - 1
             for k in range(p):
                 if order[k] == moved:
@@ -188,7 +190,8 @@ def _improve(scores, forest, order, visits, constraints, work):
                 if without[k] == FULL or with_moved[k] == FULL:
                     return False
                 before[other] = True
-            # At place k: own[k], those up to k without the moved variable, those from k on with it.
+            # At place k the moved variable scores own[k]; the variables before it score without it as a
+            # predecessor, the variables after it with it.
             others_now = 0.0
             for k in range(first, last):
                 others_now += with_moved[k]

@@ -36,8 +36,8 @@ __all__ = [
     "thinned",
 ]
 
-# An improvement of a score must exceed rounding, or ties would send searches in circles. Scores grow
-# with n and p, and their rounding with them.
+# An improvement of a score must exceed rounding errors, or ties would send searches in circles. Scores
+# and their rounding errors grow with n and p.
 _SMALLEST_IMPROVEMENT, _ROUNDING = 1e-9, 1e-13
 
 
@@ -49,25 +49,25 @@ class Found(NamedTuple):
 
 
 class LocalScores(NamedTuple):
-    """All that is needed to score any family of one task.
+    """The data of one task and the draws of sigma_h, in the form in which families are scored.
 
     Attributes
     ----------
     matrices : array (p, p, lanes)
         sigma_h + T of all draws and, under ``uniform``, sigma_h of all draws; draws are contiguous.
     n_draws : int
-        The first this many lanes belong to sigma_h + T.
+        Number of draws; the lanes of sigma_h + T come first.
     degrees : array (2,)
         delta + n and delta.
     constants : array (p,)
         The part of the score that depends on the number of parents only.
     edge_bonus : array (p, p)
-        Added for every edge: the log odds of the edge prior, and what the structure prior says of
-        single edges. Where it is symmetric, Markov equivalent graphs are equally good.
+        Added for every edge: the log odds of the edge prior, and the factor of the structure prior for
+        single edges. Where it is symmetric, Markov equivalent graphs have equal scores.
     end_deviations : array (p, n_draws)
-        What an edge's bonus under a single draw has beyond the mean, half of it for each end.
+        Difference between an edge's bonus under a single draw and its mean, half of it for each end.
     improvement : float
-        The least difference between scores that is more than rounding.
+        The smallest difference between scores that is not a rounding error.
     """
 
     matrices: np.ndarray
@@ -104,7 +104,7 @@ def gather_scores(
     log_edge_odds : float or array (p, p)
         Log prior odds of every edge i -> j.
     checked : bool
-        The scatter is that of a `Tasks` and the draws are a sampler's: leave out their checks.
+        The scatter is from a `Tasks` and the draws are from a chain: leave out their checks.
     """
     if structure_prior not in ("uniform", "restricted", "scale_free"):
         raise InputError(
@@ -172,7 +172,7 @@ def thinned(scores: LocalScores, n_draws: int) -> LocalScores:
 
 
 def scores_workspace(scores: LocalScores, max_parents: int) -> tuple[np.ndarray, ...]:
-    """Scratch arrays of the functions below, for families with up to ``max_parents`` parents."""
+    """Scratch arrays of the kernels below, for families with up to ``max_parents`` parents."""
     p, _, lanes = scores.matrices.shape
     return np.empty((max_parents + 1, p, lanes)), np.empty((p, lanes)), np.empty(lanes)
 
@@ -274,7 +274,10 @@ def add_scores_by_draw(scores, node, parents, n_parents, sign, totals, work):
 
 @kernel(error_model="numpy")
 def _score(scores, node, parents, n_parents, allowed, rows, variances):
-    """Condition on the parents; returns the family's score, the edges' bonus and mean ln|M_PP|."""
+    """Condition on the parents; returns the family's score, the edges' bonus and mean logarithms.
+
+    The first two logarithms are ln|M_PP| at sigma_h + T and at sigma_h, the others the residual scale.
+    """
     _condition(scores, node, parents, n_parents, allowed, rows, variances)
     logs = np.zeros(4)
     bonus = 0.0
@@ -369,7 +372,7 @@ def best_first(values, least, order):
 
 @kernel
 def parents_of(adjacency, node):
-    """The parents of a node, in their order; compiled faster than numpy's `flatnonzero`."""
+    """The parents of a node, in their order; compiles faster than numpy's `flatnonzero`."""
     parents = np.empty(adjacency.shape[0], dtype=np.int64)
     count = 0
     for a in range(adjacency.shape[0]):

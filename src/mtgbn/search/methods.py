@@ -82,16 +82,27 @@ def search_graph(
     p = scores.matrices.shape[0]
     constraints = check_constraints(constraints, p)
     kept = None if initial is None else check_initial(initial, constraints)
-    restarts = {"n_restarts": settings.n_restarts, "random_state": random_state}
     if settings.method == "mmhc":
         found = hill_climb(
-            scores, constraints, initial=kept, tabu=settings.tabu, exchange=False, **restarts
+            scores,
+            constraints,
+            initial=kept,
+            n_restarts=settings.n_restarts,
+            tabu=settings.tabu,
+            exchange=False,
+            random_state=random_state,
         )
     else:
         order = None if kept is None else topological_order(kept)
         is_polished = settings.tabu > 0 and p > _MANY_VARIABLES
         rough = thinned(scores, _DRAWS_FOR_ORDERS) if is_polished else scores
-        found = boss(rough, constraints, initial=order, **restarts)
+        found = boss(
+            rough,
+            constraints,
+            initial=order,
+            n_restarts=settings.n_restarts,
+            random_state=random_state,
+        )
         if rough is not scores:
             found = found._replace(score=graph_score(scores, found.adjacency))
         if _is_free(constraints):

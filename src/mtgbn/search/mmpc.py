@@ -1,9 +1,10 @@
 """Candidate edges by max-min parents and children (Tsamardinos, Brown and Aliferis 2006).
 
-For every target, the variable whose weakest association with it, given any few of the candidates so
-far, is the strongest becomes a candidate; whatever is independent of the target given some of them is
-dropped for good. Associations are p-values of Fisher's z of partial correlations. Several tasks are
-pooled by the sum of their squared z, which does not cancel when signs differ.
+For every target, each variable has a weakest association with the target, the minimum over small
+conditioning sets of the candidates so far; the variable whose weakest association is the strongest
+becomes the next candidate. A variable that is independent of the target given some set is dropped for
+good. Associations are p-values of Fisher's z of partial correlations. Tasks are pooled by the sum of
+their squared z, which does not cancel when signs differ.
 """
 
 import math
@@ -18,15 +19,16 @@ from mtgbn.model.arguments import check_scatters
 
 __all__ = ["find_candidates", "mmpc", "negative_log_tail", "pooled_candidates"]
 
-# Larger conditioning sets cost time and power, and rarely separate what smaller ones do not.
+# Larger conditioning sets cost time and power, and rarely separate variables that smaller ones do not.
 _MAX_CONDITIONING = 3
 
-# A variable of which others leave less than this share of its variance is determined by them: far
-# above rounding in correlations (1e-16), far below anything that was measured.
+# A variable with less than this share of its variance left, given others, is determined by them. The
+# limit is far above rounding errors of correlations (1e-16), and far below shares in measured data.
 _DETERMINED = 1e-10
 
-# erfc is still a normal number here, and five terms of its expansion are exact to 12 digits.
-_LARGE = 25.0
+# From here on erfc comes from its expansion, of which five terms are exact to 12 digits; up to here it
+# does not underflow.
+_LARGEST_FOR_ERFC = 25.0
 
 
 def mmpc(
@@ -54,9 +56,9 @@ def mmpc(
     Notes
     -----
     A set whose members are collinear, or that determines one of the two variables exactly, says
-    nothing for or against the pair and is skipped like one that is too large. So none of several
-    copies of a variable drives out the others. A pair that cannot be tested at all, as with a constant
-    variable or n <= 2, is no candidate.
+    nothing for or against the pair and is skipped like a set that is too large. So none of several
+    copies of a variable drives out the others. A pair that cannot be tested at all, because a variable
+    is constant or n <= 2, is no candidate.
     """
     scatter = real_array(scatter, "scatter")
     if scatter.ndim != 2:
@@ -73,7 +75,7 @@ def pooled_candidates(
     These are the candidates of every single task by `mmpc`, and those of one more run in which the
     evidence of the tasks is combined: the squares of their z add up to a chi-square variable with as
     many degrees of freedom as there are tasks that can test the pair given the set.
-    What each task finds by chance adds up: with many tasks, lower ``alpha``.
+    False candidates of the single tasks add up: with many tasks, lower ``alpha``.
 
     Parameters
     ----------
@@ -107,7 +109,7 @@ def find_candidates(
     scatters : array (m, p, p)
     ns : array (m,)
     method : {"mmpc", "pooled", "all"}
-        Each task for itself, the same pooled candidates for all tasks, or all pairs.
+        Candidates of each single task, the same pooled candidates for all tasks, or all pairs.
     alpha, max_conditioning
         As in `mmpc`; without effect on ``"all"``.
 
@@ -121,9 +123,7 @@ def find_candidates(
     correlations, ns = _check_tasks(scatters, ns)
     options = _check_options(alpha, max_conditioning)
     if method == "all":
-        found = np.ones(correlations.shape, dtype=bool)
-        found[:, np.arange(found.shape[1]), np.arange(found.shape[1])] = False
-        return found
+        return np.repeat(~np.eye(correlations.shape[1], dtype=bool)[None], len(ns), axis=0)
     found = _separate(correlations, ns, *options)
     if method == "pooled":
         found[:] = _pooled(correlations, ns, found, *options)
@@ -163,8 +163,8 @@ def _separate(correlations, ns, least, max_conditioning) -> np.ndarray:
 
 
 def _pooled(correlations, ns, separate, least, max_conditioning) -> np.ndarray:
-    together = _candidates(correlations, ns, least, max_conditioning)
-    return together | separate.any(axis=0)
+    pooled = _candidates(correlations, ns, least, max_conditioning)
+    return pooled | separate.any(axis=0)
 
 
 def _candidates(correlations, ns, least, max_conditioning) -> np.ndarray:
@@ -180,7 +180,7 @@ def _candidates(correlations, ns, least, max_conditioning) -> np.ndarray:
 
 
 class _Work(NamedTuple):
-    """The tests of one target, and what remains of the variables given a conditioning set.
+    """The tests of one target, and variances and covariances given a conditioning set.
 
     Level k of the last four holds the state given the first k members of the set.
 
@@ -192,7 +192,7 @@ class _Work(NamedTuple):
     least : float
         The association below which a variable is independent of the target.
     association : array (p,)
-        The weakest so far of each variable with the target, a negative log p-value.
+        The weakest association so far of each variable with the target, a negative log p-value.
     rows : array (max_conditioning, m, p)
         Rows of the Cholesky factors, one for each member.
     variances, covariances : array (max_conditioning + 1, m, p)
@@ -316,7 +316,7 @@ def _test_sets(work, members, waiting, n_waiting):
 
 @kernel(error_model="numpy", inline="always")
 def _condition(work, size, members, waiting, n_waiting):
-    """Fill level ``size``, with the first member added; False if no task can test it or go on.
+    """Fill level ``size``, with the first member added; False if no task can test the set.
 
     The variables that can be needed are the later members, the target and the waiting ones.
     """
@@ -364,7 +364,7 @@ def _test(work, size, waiting, n_waiting):
                 covariance = work.covariances[size, task, x]
                 explained = covariance / variance * covariance
                 explained /= work.variances[size, task, work.target]
-                # Copies of each other are as strongly associated as can be, whatever rounding says.
+                # Copies of a variable have the strongest association, however they are rounded.
                 z = math.atanh(np.sqrt(min(explained, 1.0 - _DETERMINED)))
                 statistic += (work.ns[task] - size - 2.0) * z * z
                 count += 1
@@ -390,7 +390,7 @@ def negative_log_tail(statistic, count):
         total, term, divisor = 1.0, 1.0, 1.0
     else:
         root = np.sqrt(half)
-        if root < _LARGE:
+        if root < _LARGEST_FOR_ERFC:
             total = math.exp(half) * math.erfc(root)
         else:
             inverse = 0.5 / half

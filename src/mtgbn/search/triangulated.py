@@ -75,11 +75,12 @@ def climb_triangulated(
     start = constraints.required if initial is None else check_initial(initial, constraints)
     rng = np.random.default_rng(seed_sequence(random_state))
     best = None
-    for restart in range(n_restarts + 1):
-        graph = start if restart == 0 else shake(best.adjacency, constraints, rng)
+    for _ in range(n_restarts + 1):
+        graph = start if best is None else shake(best.adjacency, constraints, rng)
         found = _climb(scores, prior, constraints, graph)
         if best is None or found.score > best.score + scores.improvement:
             best = found
+    assert best is not None  # there is one climb at least
     return best
 
 
