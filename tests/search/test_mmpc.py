@@ -192,7 +192,7 @@ def test_one_pooled_pair_is_decided_by_the_chi_square_distribution():
 @pytest.mark.parametrize("alpha", [0.05, 0.2])
 def test_false_positives_of_independent_pairs(alpha):
     rng = np.random.default_rng(6)
-    repeats = 2000
+    repeats = 1000
     tables = rng.standard_normal((repeats, 60, 2))
     found = [mmpc(scatter_of(rows), 59, alpha=alpha)[0, 1] for rows in tables]
     deviation = np.sqrt(alpha * (1 - alpha) / repeats)

@@ -10,7 +10,7 @@ from mtgbn.search.local_scores import gather_scores
 from mtgbn.search.triangulated import TriangulatedPrior, climb_triangulated
 
 
-@pytest.fixture(scope="module", params=range(3))
+@pytest.fixture(scope="module", params=range(2))
 def problem(request):
     rng = np.random.default_rng(request.param)
     p, n = 4, 60

@@ -161,9 +161,10 @@ def _improve(scores, forest, order, visits, constraints, work):
                     last = count
                 others[count] = order[k]
                 count += 1
-            for k in range(p - 1):
-                before[others[k]] = k < first
-            before[moved] = False
+            for k in range(p):
+                before[k] = False
+            for k in range(first):
+                before[others[k]] = True
             for k in range(first, last + 1):
                 if k == first or own_walk.rejected[others[k - 1]]:
                     own[k], _ = grow_shrink(

@@ -112,7 +112,9 @@ def grow_shrink(scores: LocalScores, forest: Forest, node, before, constraints, 
     place = node
     parents = walk.parents
     for a in range(before.size):
-        walk.accepted[a] = walk.rejected[a] = False
+        walk.accepted[a] = False
+    for a in range(before.size):
+        walk.rejected[a] = False
     n_required = ZERO
     if forest.has_required[node]:
         for a in range(before.size):
