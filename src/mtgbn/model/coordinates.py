@@ -211,7 +211,7 @@ def coordinates_of(matrices, centre_factor):
 # without sign, which spares the compiler the question of negative indices, and it vectorises.
 
 
-@kernel
+@kernel(inline="always")
 def _unpack(x, triangle):
     """Write Z, with its zeros above the diagonal."""
     index = 0
@@ -224,7 +224,7 @@ def _unpack(x, triangle):
         index += 1
 
 
-@kernel
+@kernel(inline="always")
 def _clear(matrix):
     """A loop is compiled in a tenth of the time of an assignment to all elements."""
     for i in range(matrix.shape[0]):
@@ -232,7 +232,7 @@ def _clear(matrix):
             matrix[i, j] = 0.0
 
 
-@kernel
+@kernel(inline="always")
 def _transpose(matrix, transposed):
     for i in range(matrix.shape[0]):
         for j in range(matrix.shape[0]):
@@ -265,12 +265,12 @@ def _add_four_twice(first, second, a, b, rows, k, start, stop):
         second[j] += b0 * r0[j] + b1 * r1[j] + b2 * r2[j] + b3 * r3[j]
 
 
-@kernel
+@kernel(inline="always")
 def _four(row, k):
     return row[k], row[k + 1], row[k + 2], row[k + 3]
 
 
-@kernel
+@kernel(inline="always")
 def _four_below(matrix, k, j):
     return matrix[k, j], matrix[k + 1, j], matrix[k + 2, j], matrix[k + 3, j]
 
