@@ -205,10 +205,10 @@ def coordinates_of(matrices, centre_factor):
 
 
 # Dense products of triangular matrices, as sums of weighted rows: two rows of the result and four of the
-# right factor at a time, as many as the registers hold. At these sizes this beats BLAS on full matrices,
-# and it does not depend on its threads. What a product leaves above its diagonal is not meant; factors
-# have zeros there. The rows that do not fit come first, where they are shortest. Columns are counted
-# without sign, which spares the compiler the question of negative indices, and it vectorises.
+# right factor at a time, as many as the registers hold. At these sizes this is faster than BLAS on full
+# matrices, and it does not depend on the threads of BLAS. Elements of a product above its diagonal have no
+# meaning; factors have zeros there. Rows beyond a multiple of two or four come first, where rows are
+# shortest. Columns are counted without sign: without a test for negative indices, loops are vectorised.
 
 
 @kernel(inline="always")
@@ -226,7 +226,7 @@ def _unpack(x, triangle):
 
 @kernel(inline="always")
 def _clear(matrix):
-    """A loop is compiled in a tenth of the time of an assignment to all elements."""
+    """Set all elements to 0; a loop compiles in a tenth of the time of an assignment."""
     for i in range(matrix.shape[0]):
         for j in range(matrix.shape[1]):
             matrix[i, j] = 0.0
@@ -256,7 +256,7 @@ def _add_four(total, weights, rows, k, start, stop):
 
 @kernel(fastmath={"contract"})
 def _add_four_twice(first, second, a, b, rows, k, start, stop):
-    """The same for two rows, with weights a and b."""
+    """Add rows k to k + 3 to some columns of two rows, with weights a and b."""
     r0, r1, r2, r3 = rows[k], rows[k + 1], rows[k + 2], rows[k + 3]
     a0, a1, a2, a3 = a
     b0, b1, b2, b3 = b
@@ -335,7 +335,7 @@ def _multiply_symmetric(symmetric, factor, product):
 
 @kernel
 def _multiply_transposed(factor, right, product):
-    """Write the lower triangle of L0' R for lower triangular L0 and R, of which that alone is read."""
+    """Write the lower triangle of L0' R for L0 and R, of which only the lower triangles are read."""
     p = factor.shape[0]
     _clear(product)
     if p % 2:

@@ -5,7 +5,7 @@ Likelihood, structure priors, posterior and gradient are all of the form
     sum over pairs of  outer_coefficient ln|M_outer| + inner_coefficient ln|M_inner|,
     M = sigma_h + shift,
 
-and differ only in the lists that they hand to this module.
+and differ only in their lists of pairs and coefficients.
 """
 
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from mtgbn.model.signed_sets import SignedSets
 __all__ = ["LogDeterminants", "batch", "log_determinants", "normaliser_coefficients", "workspace"]
 
 # Sets of one size are factorised side by side, this many at a time: enough to fill the vector units
-# and to hide the loop's own cost, few enough for the level 1 cache.
+# and to make the cost of the loop small, few enough for the level 1 cache.
 LANES = 64
 
 # Logarithms are taken of products of pivots while these stay in this range: two factors within it
@@ -32,9 +32,9 @@ class LogDeterminants(NamedTuple):
 
     Pairs with the same outer and inner size form a batch. Batches follow each other in the flat
     arrays; within one, the pairs are the contiguous axis. The rows of ``positions`` and ``shifts``
-    are the elements of the lower triangle of M, row by row: its place in the lower triangle of
-    sigma_h, flattened, and what is added to it there. The two rows of ``coefficients`` belong to the
-    pivots of the inner variables and to the others.
+    are the elements of the lower triangle of M, row by row: the place of an element in the flattened
+    lower triangle of sigma_h, and the number that is added to it. The two rows of ``coefficients``
+    belong to the pivots of the inner variables and of the other variables.
     """
 
     outer_sizes: np.ndarray
@@ -98,7 +98,7 @@ def batch(
         np.ascontiguousarray(kinds[:, 0]),
         np.ascontiguousarray(kinds[:, 1]),
         np.array(counts, dtype=np.int64),
-        # unsigned, so that indexing need not ask for negative values
+        # unsigned, so that indexing needs no test for negative values
         np.concatenate([*positions, []]).astype(np.uint32),
         np.concatenate([*shift_rows, []]),
         np.concatenate([*coefficients, []]),
@@ -218,7 +218,7 @@ def _weighted_logarithms(factor, first_row, last_row, coefficients, product):
         reciprocal = factor[r * (r + 1) // 2 + r]
         for lane in range(product.size):
             longer = product[lane] * reciprocal[lane]
-            # once out of range, out for good: it may come back with digits lost
+            # A product that left the range stays NaN: back in the range it would have lost digits.
             product[lane] = longer if SMALLEST_PRODUCT < longer < LARGEST_PRODUCT else np.nan
     total = 0.0
     running, coefficient = 1.0, coefficients[0]

@@ -17,7 +17,7 @@ from mtgbn._utils.compiled import ZERO, kernel
 from mtgbn.errors import InputError
 from mtgbn.model.arguments import check_scatters
 
-__all__ = ["find_candidates", "mmpc", "negative_log_tail", "pooled_candidates"]
+__all__ = ["find_candidates", "negative_log_tail"]
 
 # Larger conditioning sets cost time and power, and rarely separate variables that smaller ones do not.
 _MAX_CONDITIONING = 3
@@ -31,69 +31,6 @@ _DETERMINED = 1e-10
 _LARGEST_FOR_ERFC = 25.0
 
 
-def mmpc(
-    scatter, n: float, *, alpha: float = 0.05, max_conditioning: int | None = None
-) -> np.ndarray:
-    """Find the pairs of variables of one task that may be adjacent.
-
-    Parameters
-    ----------
-    scatter : array (p, p)
-    n : float
-        Degrees of freedom of the scatter (rows - 1 of centred data). Given a set S the test
-        statistic is ``sqrt(n - |S| - 2) * atanh(partial correlation)``; sets for which that root
-        does not exist cannot be tested and are skipped.
-    alpha : float
-        Level of each test. Larger: more candidates.
-    max_conditioning : int, optional
-        Size of the largest conditioning sets. Default: 3.
-
-    Returns
-    -------
-    candidates : array (p, p)
-        Symmetric and boolean: each of the two is a candidate of the other.
-
-    Notes
-    -----
-    A set whose members are collinear, or that determines one of the two variables exactly, says
-    nothing for or against the pair and is skipped like a set that is too large. So none of several
-    copies of a variable drives out the others. A pair that cannot be tested at all, because a variable
-    is constant or n <= 2, is no candidate.
-    """
-    scatter = real_array(scatter, "scatter")
-    if scatter.ndim != 2:
-        raise InputError(f"scatter must be one (p, p) matrix; got shape {scatter.shape}")
-    correlations, ns = _check_tasks(scatter[None], [n])
-    return _candidates(correlations, ns, *_check_options(alpha, max_conditioning))
-
-
-def pooled_candidates(
-    scatters, ns, *, alpha: float = 0.05, max_conditioning: int | None = None
-) -> np.ndarray:
-    """Find the pairs of variables that may be adjacent in some task.
-
-    These are the candidates of every single task by `mmpc`, and those of one more run in which the
-    evidence of the tasks is combined: the squares of their z add up to a chi-square variable with as
-    many degrees of freedom as there are tasks that can test the pair given the set.
-    False candidates of the single tasks add up: with many tasks, lower ``alpha``.
-
-    Parameters
-    ----------
-    scatters : array (m, p, p)
-    ns : array (m,)
-    alpha, max_conditioning
-        As in `mmpc`.
-
-    Returns
-    -------
-    candidates : array (p, p)
-        Symmetric and boolean.
-    """
-    correlations, ns = _check_tasks(scatters, ns)
-    options = _check_options(alpha, max_conditioning)
-    return _pooled(correlations, ns, _separate(correlations, ns, *options), *options)
-
-
 def find_candidates(
     scatters,
     ns,
@@ -102,21 +39,37 @@ def find_candidates(
     alpha: float = 0.05,
     max_conditioning: int | None = None,
 ) -> np.ndarray:
-    """Find the pairs that may be adjacent in each task.
+    """Find the pairs of variables that may be adjacent in each task.
 
     Parameters
     ----------
     scatters : array (m, p, p)
     ns : array (m,)
+        Degrees of freedom of the scatters (rows - 1 of centred data). Given a set S the test
+        statistic is ``sqrt(n - |S| - 2) * atanh(partial correlation)``; sets for which that root
+        does not exist cannot be tested and are skipped.
     method : {"mmpc", "pooled", "all"}
-        Candidates of each single task, the same pooled candidates for all tasks, or all pairs.
-    alpha, max_conditioning
-        As in `mmpc`; without effect on ``"all"``.
+        ``"mmpc"``: candidates of each single task. ``"pooled"``: for all tasks the candidates of every
+        single task, and those of one more run in which the evidence of the tasks is combined: the
+        squares of their z add up to a chi-square variable with as many degrees of freedom as there are
+        tasks that can test the pair given the set. False candidates of the single tasks add up: with
+        many tasks, lower ``alpha``. ``"all"``: all pairs.
+    alpha : float
+        Level of each test. Larger: more candidates.
+    max_conditioning : int, optional
+        Size of the largest conditioning sets. Default: 3.
 
     Returns
     -------
     candidates : array (m, p, p)
-        Symmetric and boolean.
+        Symmetric and boolean: each of the two variables is a candidate of the other.
+
+    Notes
+    -----
+    A set whose members are collinear, or that determines one of the two variables exactly, says
+    nothing for or against the pair and is skipped like a set that is too large. So none of several
+    copies of a variable drives out the others. A pair that cannot be tested at all, because a variable
+    is constant or n <= 2, is no candidate.
     """
     if method not in ("mmpc", "pooled", "all"):
         raise InputError(f"method must be 'mmpc', 'pooled' or 'all'; got {method!r}")
@@ -124,9 +77,11 @@ def find_candidates(
     options = _check_options(alpha, max_conditioning)
     if method == "all":
         return np.repeat(~np.eye(correlations.shape[1], dtype=bool)[None], len(ns), axis=0)
-    found = _separate(correlations, ns, *options)
+    found = np.array(
+        [_candidates(correlations[[t]], ns[[t]], *options) for t in range(len(ns))], dtype=bool
+    )
     if method == "pooled":
-        found[:] = _pooled(correlations, ns, found, *options)
+        found[:] = _candidates(correlations, ns, *options) | found.any(axis=0)
     return found
 
 
@@ -153,18 +108,6 @@ def _check_options(alpha, max_conditioning) -> tuple[float, int]:
         max_conditioning = _MAX_CONDITIONING
     check_count("max_conditioning", max_conditioning, 0)
     return -math.log(alpha), int(max_conditioning)
-
-
-def _separate(correlations, ns, least, max_conditioning) -> np.ndarray:
-    tasks = range(len(ns))
-    return np.array(
-        [_candidates(correlations[[t]], ns[[t]], least, max_conditioning) for t in tasks]
-    )
-
-
-def _pooled(correlations, ns, separate, least, max_conditioning) -> np.ndarray:
-    pooled = _candidates(correlations, ns, least, max_conditioning)
-    return pooled | separate.any(axis=0)
 
 
 def _candidates(correlations, ns, least, max_conditioning) -> np.ndarray:
