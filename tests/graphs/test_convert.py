@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from mtgbn.errors import GraphError
+from mtgbn.errors import ExtraNotInstalledError, GraphError
 from mtgbn.graphs import cpdag, from_networkx, to_networkx
 from mtgbn.graphs.convert import (
     from_dot,
@@ -242,5 +242,7 @@ def test_networkx_names_must_be_the_nodes(names, message):
 )
 def test_a_missing_extra_says_what_to_install(module, call, monkeypatch):
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ImportError, match=rf"need {module}: pip install 'mtgbn\[graphs\]'"):
+    with pytest.raises(
+        ExtraNotInstalledError, match=rf"need {module}: pip install 'mtgbn\[graphs\]'"
+    ):
         call()

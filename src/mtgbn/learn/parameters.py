@@ -72,9 +72,10 @@ class Network(NamedTuple):
     def parameters(self) -> Parameters:
         """Posterior means of covariance, coefficients and residual variances.
 
-        Families are independent a posteriori, so the covariance follows exactly from the covariances of
-        the parents: no mean of a product is replaced by a product of means. With delta + n of at most 2 a
-        variance has no finite mean; it is given as infinite, and covariances that follow from it as NaN.
+        Families are independent a posteriori, so the covariance follows exactly from the covariances
+        of the parents: no mean of a product is replaced by a product of means. With delta + n of at
+        most 2 a variance has no finite mean; it is given as infinite, and covariances that follow from
+        it as NaN.
         """
         p = len(self.order)
         means = Parameters(np.zeros((p, p)), np.zeros((p, p)), np.zeros(p))

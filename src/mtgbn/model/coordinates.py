@@ -206,8 +206,8 @@ def coordinates_of(matrices, centre_factor):
 
 # Dense products of triangular matrices, as sums of weighted rows: two rows of the result and four of the
 # right factor at a time, as many as the registers hold. At these sizes this is faster than BLAS on full
-# matrices, and it does not depend on the threads of BLAS. Elements of a product above its diagonal have no
-# meaning; factors have zeros there. Rows beyond a multiple of two or four come first, where rows are
+# matrices, and it does not depend on the threads of BLAS. Elements of a product above its diagonal have
+# no meaning; factors have zeros there. Rows beyond a multiple of two or four come first, where rows are
 # shortest. Columns are counted without sign: without a test for negative indices, loops are vectorised.
 
 
