@@ -124,9 +124,8 @@ def consensus_members(
     along = _along(best.order)
     n_reversible = np.count_nonzero(reversible) // 2
     n_along = np.count_nonzero(best.graphs & reversible & along)
-    return Consensus(
-        best.graphs, best.order, n_along / n_reversible if n_reversible else float("nan")
-    )
+    agreement = float(n_along / n_reversible) if n_reversible else float("nan")
+    return Consensus(best.graphs, best.order, agreement)
 
 
 class _Found(NamedTuple):
