@@ -31,6 +31,8 @@ lint: $(VENV)/.installed-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
+	$(BIN)/mypy
+	$(BIN)/python tools/check_house.py
 
 format: $(VENV)/.installed-test
 	$(BIN)/ruff check --fix .

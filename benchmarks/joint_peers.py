@@ -43,7 +43,8 @@ from benchmarks.peers import (
 )
 from benchmarks.problems import table
 from mtgbn import MTGBN, SIG
-from mtgbn.graphs import moral_graph, skeleton
+from mtgbn.graphs import skeleton
+from mtgbn.graphs.dags import moral_graph
 from mtgbn.simulate import random_network, simulate_perturbed, simulate_thresholded
 
 

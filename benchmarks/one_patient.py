@@ -25,7 +25,8 @@ from mtgbn.compare.one_subject import compare_with_group, departures_of, score_d
 from mtgbn.compare.strengths import connection_strengths
 from mtgbn.learn.new_task import learn_alone, sample_graphs
 from mtgbn.model.edge_prior import edge_prior_of
-from mtgbn.search import Knowledge, SearchSettings
+from mtgbn.search import Knowledge
+from mtgbn.search.methods import SearchSettings
 
 N_CONTROLS = 15
 ALTERATIONS = ("gained", "lost", "mixed")

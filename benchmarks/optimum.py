@@ -15,8 +15,13 @@ from benchmarks.fits import SETTINGS
 from benchmarks.problems import shared_dag_tasks, table
 from mtgbn import MTGBN, Tasks
 from mtgbn.learn import em
-from mtgbn.search.local_scores import LocalScores, gather_scores, local_score, scores_workspace
-from mtgbn.search.search import graph_score
+from mtgbn.search.local_scores import (
+    LocalScores,
+    gather_scores,
+    graph_score,
+    local_score,
+    scores_workspace,
+)
 
 M, P, N = 3, 10, 250
 

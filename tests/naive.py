@@ -11,7 +11,7 @@ import itertools
 import numpy as np
 from scipy.special import gammaln
 
-from mtgbn.graphs import triangulate
+from mtgbn.graphs.chordal import triangulate
 
 COMPLEX_STEP = 1e-30
 

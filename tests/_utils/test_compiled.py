@@ -1,14 +1,12 @@
-"""A cache that fails costs time, not the result; kernels that others call are parts of them."""
+"""A cache that fails costs time, not the result; kernels are compiled once, and the log says so."""
 
 import os
 import shutil
 import subprocess
 import sys
-from typing import NamedTuple
 
 import numba
 import numpy as np
-import pytest
 from numba import njit
 from numba.core.caching import FunctionCache
 
@@ -53,7 +51,7 @@ def test_a_full_disk(monkeypatch, caplog):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(compiled._ForgivingCache, "warned", False)
+    monkeypatch.setattr(compiled._ForgivingCache, "said", set())
     monkeypatch.setattr(FunctionCache, "save_overload", full)
 
     @compiled.kernel
@@ -115,81 +113,44 @@ def test_a_kernel_is_compiled_anew_when_one_that_it_calls_changes(tmp_path):
     assert value() == ["11", "0"]
 
 
-@pytest.fixture(params=[True, False], ids=["parts", "no parts"])
-def uses_parts(request, monkeypatch):
-    """As with versions of numba whose insides are known, and as with others."""
-    monkeypatch.setattr(compiled, "_uses_parts", request.param)
-    return request.param
-
-
-def test_the_insides_of_this_version_of_numba_are_known():
-    """If this fails, see that all else passes with it, and raise the number."""
-    assert numba.version_info.short <= compiled._LAST_VERSION
-
-
-def test_constants_make_no_version_of_their_own(uses_parts):
-    @compiled.kernel
-    def power(x, exponent):
-        return x**exponent
-
-    @compiled.kernel
-    def both(x, exponent):
-        return power(x, 2) + power(x, 3) + power(x, exponent)
-
-    assert both(2.0, 4) == 4 + 8 + 16
-    assert len(power.part.overloads) == 1
-    assert len(power.signatures) == (0 if uses_parts else 1)
-    assert power(2.0, 5) == 32
-    assert len(power.signatures) == 1
-
-
-class Pair(NamedTuple):
-    first: np.ndarray
-    second: float
-
-
-def test_kernels_of_kernels(uses_parts):
-    """What is called may call others, take tuples, draw random numbers, make arrays and raise."""
-
-    @compiled.kernel
-    def scaled(pair, k):
-        if pair.second == 0.0:
-            raise ValueError("nothing is left")
-        return pair.first[k] * pair.second
-
-    @compiled.kernel(error_model="numpy", fastmath={"contract"})
-    def all_scaled(rng, pair):
-        result = np.empty(pair.first.size)
-        for k in range(result.size):
-            result[k] = scaled(pair, k) + rng.standard_normal()
-        return result
-
-    @compiled.kernel
-    def twice(rng, pair):
-        total = all_scaled(rng, pair)
-        for value in all_scaled(rng, Pair(pair.first, -pair.second)):
-            total[0] += value
-        return total
-
-    numbers = np.arange(4.0)
-    found = twice(np.random.default_rng(3), Pair(numbers, 0.5))
-    rng = np.random.default_rng(3)
-    expected = 0.5 * numbers + rng.standard_normal(4)
-    expected[0] += (-0.5 * numbers + rng.standard_normal(4)).sum()
-    np.testing.assert_allclose(found, expected, rtol=1e-14)
-    np.testing.assert_allclose(
-        all_scaled(np.random.default_rng(3), Pair(numbers, 0.5))[1:], expected[1:], rtol=1e-14
-    )
-    with pytest.raises(ValueError, match="nothing is left"):
-        twice(np.random.default_rng(3), Pair(numbers, 0.0))
-
-
-def test_whether_a_kernel_is_compiled():
+def test_constants_of_the_type_int64_make_no_version_of_their_own():
     @compiled.kernel
     def successor(x):
         return x + 1
 
-    assert not compiled.is_compiled(successor)
-    assert successor(1) == 2
-    assert compiled.is_compiled(successor)
-    assert compiled.is_compiled(successor.py_func)  # as with NUMBA_DISABLE_JIT
+    @compiled.kernel
+    def both(x):
+        return successor(compiled.ZERO) + successor(compiled.NONE) + successor(x)
+
+    assert both(3) == 1 + 0 + 4
+    assert len(successor.signatures) == 1
+
+
+def test_the_log_says_once_that_kernels_are_compiled(monkeypatch, caplog):
+    monkeypatch.setattr(compiled._ForgivingCache, "said", set())
+
+    @compiled.kernel
+    def double(x):
+        return 2 * x
+
+    with caplog.at_level("INFO", logger="mtgbn"):
+        assert (double(3), double(1.5), double(1j)) == (6, 3.0, 2j)
+    assert ["once per installation" in record.message for record in caplog.records] == [True]
+
+
+def test_whether_a_kernel_is_compiled(tmp_path, monkeypatch):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+
+    def new_kernel():
+        @compiled.kernel
+        def successor(x):
+            return x + 1
+
+        return successor
+
+    first = new_kernel()
+    assert not compiled.is_compiled(first)
+    assert first(1) == 2
+    assert compiled.is_compiled(first)
+    assert compiled.is_compiled(new_kernel())  # by the cache on disk
+    assert compiled.is_compiled(first.py_func)  # as with NUMBA_DISABLE_JIT

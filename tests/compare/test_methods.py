@@ -9,7 +9,8 @@ from mtgbn.compare import fit_groups, match_methods
 from mtgbn.compare.methods import METHODS, standardised_coefficients
 from mtgbn.errors import InputError
 from mtgbn.fmri import granger_causality, regression_dcm
-from mtgbn.graphs import skeleton, topological_order
+from mtgbn.graphs import skeleton
+from mtgbn.graphs.dags import topological_order
 
 IS_A = np.array([True] * 4 + [False] * 4)
 LEARNER = MTGBN(n_draws=8, n_restarts=0, max_iter=2)

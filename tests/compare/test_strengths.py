@@ -5,7 +5,8 @@ import pytest
 
 from mtgbn.compare.strengths import connection_strengths
 from mtgbn.errors import InputError
-from mtgbn.graphs import descendants, skeleton
+from mtgbn.graphs import skeleton
+from mtgbn.graphs.dags import descendants
 from mtgbn.simulate import random_network
 
 

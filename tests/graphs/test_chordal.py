@@ -9,19 +9,10 @@ import pytest
 from graph_oracles import minimum_fill, random_chordal, random_undirected, sparse_dag
 
 from mtgbn.errors import GraphError
-from mtgbn.graphs import (
-    cpdag,
-    from_edge_list,
-    is_chordal,
-    is_dag,
-    junction_tree,
-    moral_graph,
-    perfect_dag,
-    skeleton,
-    to_edge_list,
-    triangulate,
-    v_structures,
-)
+from mtgbn.graphs import cpdag, is_dag, skeleton
+from mtgbn.graphs.chordal import is_chordal, junction_tree, perfect_dag, triangulate
+from mtgbn.graphs.convert import from_edge_list, to_edge_list
+from mtgbn.graphs.dags import moral_graph, v_structures
 
 # Rare: here eliminating by fewest fill edges alone leaves one that can be dropped.
 REDUNDANT_FILL = skeleton(
@@ -64,7 +55,7 @@ def nx_is_chordal(graph):
 
 def test_is_chordal_agrees_with_networkx(atlas):
     rng = np.random.default_rng(9)
-    sparse = [random_undirected(rng, rng.integers(4, 12), rng.uniform(0, 0.9)) for _ in range(1500)]
+    sparse = [random_undirected(rng, rng.integers(4, 12), rng.uniform(0, 0.9)) for _ in range(500)]
     answers = [is_chordal(graph) for graph in atlas + sparse]
     assert answers == [nx_is_chordal(graph) for graph in atlas + sparse]
     assert 0.2 < np.mean(answers) < 0.8
@@ -165,7 +156,7 @@ def test_a_chordal_graph_is_its_own_triangulation(chordal_graphs):
 def test_triangulations_are_chordal_and_minimal(atlas):
     rng = np.random.default_rng(11)
     larger = [random_undirected(rng, rng.integers(8, 20), rng.uniform(0.1, 0.6)) for _ in range(50)]
-    for graph in [*atlas[::2], *larger, REDUNDANT_FILL]:
+    for graph in [*atlas[::4], *larger, REDUNDANT_FILL]:
         filled = triangulate(graph)
         assert (filled | ~graph).all()
         assert nx_is_chordal(filled)

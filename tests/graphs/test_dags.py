@@ -10,17 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtgbn.errors import GraphError
-from mtgbn.graphs import (
-    cpdag,
-    find_cycle,
-    is_chordal,
-    is_dag,
-    moral_graph,
-    skeleton,
-    to_dot,
-    topological_order,
-    v_structures,
-)
+from mtgbn.graphs import cpdag, is_dag, skeleton
+from mtgbn.graphs.chordal import is_chordal
+from mtgbn.graphs.convert import to_dot
+from mtgbn.graphs.dags import find_cycle, moral_graph, topological_order, v_structures
 
 
 def as_networkx(matrix):

@@ -12,14 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtgbn.errors import GraphError
-from mtgbn.graphs import (
-    consistent_extension,
-    cpdag,
-    is_dag,
-    restricted_cpdag,
-    skeleton,
-    v_structures,
-)
+from mtgbn.graphs import cpdag, is_dag, skeleton
+from mtgbn.graphs.dags import v_structures
+from mtgbn.graphs.equivalence import consistent_extension, restricted_cpdag
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ from mtgbn.graphs import is_dag
 from mtgbn.learn import em
 from mtgbn.model import log_structure_prior
 from mtgbn.model.edge_prior import EdgePrior, EdgePriorChoice
-from mtgbn.search import SearchSettings, no_constraints
+from mtgbn.search.knowledge import no_constraints
+from mtgbn.search.methods import SearchSettings
 from mtgbn.tasks import Tasks
 
 

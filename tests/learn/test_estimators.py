@@ -23,13 +23,10 @@ from mtgbn.model.edge_prior import (
     unshared_edge_prior,
 )
 from mtgbn.model.unstructured import estimate_delta
-from mtgbn.search import (
-    Knowledge,
-    SearchSettings,
-    find_candidates,
-    gather_scores,
-    search_graph,
-)
+from mtgbn.search import Knowledge
+from mtgbn.search.local_scores import gather_scores
+from mtgbn.search.methods import SearchSettings, search_graph
+from mtgbn.search.mmpc import find_candidates
 from mtgbn.tasks import Tasks
 
 ALL = [MTGBN, SIG, AVG]

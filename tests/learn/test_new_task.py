@@ -10,7 +10,8 @@ from naive import log_marginal_likelihood
 
 from mtgbn import MTGBN, SIG, Tasks
 from mtgbn.errors import ConvergenceWarning, InputError, NotFittedError
-from mtgbn.graphs import cpdag, skeleton, topological_order
+from mtgbn.graphs import cpdag, skeleton
+from mtgbn.graphs.dags import topological_order
 from mtgbn.learn.new_task import sample_graphs
 from mtgbn.metrics import compare_adjacencies
 from mtgbn.search import Knowledge

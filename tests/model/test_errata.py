@@ -9,7 +9,8 @@ from scipy import integrate, stats
 from scipy.special import gammaln, multigammaln
 
 from mtgbn.errors import GraphError
-from mtgbn.graphs import is_chordal, junction_tree, moral_graph, triangulate
+from mtgbn.graphs.chordal import is_chordal, junction_tree, triangulate
+from mtgbn.graphs.dags import moral_graph
 from mtgbn.model import (
     build_posterior,
     from_unconstrained,

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mtgbn.graphs import consistent_extension, cpdag
+from mtgbn.graphs import cpdag
+from mtgbn.graphs.equivalence import consistent_extension
 from mtgbn.model import (
     STRUCTURE_PRIORS,
     log_marginal_likelihood,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mtgbn.errors import GraphError
-from mtgbn.graphs import perfect_dag, triangulate
+from mtgbn.graphs.chordal import perfect_dag, triangulate
 from mtgbn.model import SignedSets, cliques_and_separators, families, log_normaliser, signed_sets
 from mtgbn.model.signed_sets import concatenate, distinct_families
 

@@ -6,7 +6,8 @@ import numpy as np
 from arviz_stats.base import array_stats
 from scipy.stats import wishart
 
-from mtgbn.graphs import moral_graph, triangulate
+from mtgbn.graphs.chordal import triangulate
+from mtgbn.graphs.dags import moral_graph
 
 # A standard normal exceeds this with probability 7e-6; the fullest test compares about 100 numbers,
 # so a sampler that is right fails for one seed in 1400, and seeds are fixed.

@@ -16,7 +16,8 @@ import xarray
 from mtgbn import AVG, MTGBN, SIG, Knowledge, Tasks, load_result, save_result
 from mtgbn._utils.files import writing
 from mtgbn.errors import ConvergenceWarning, InputError, NotFittedError
-from mtgbn.graphs import cpdag, from_dot, from_graphml
+from mtgbn.graphs import cpdag
+from mtgbn.graphs.convert import from_dot, from_graphml
 from mtgbn.results import summarise
 from mtgbn.results.folder import _digest
 from mtgbn.results.tables import edge_directions

@@ -8,7 +8,8 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import gamma, rankdata
 
 from mtgbn.errors import GraphError, InputError
-from mtgbn.graphs import is_dag, moral_graph, skeleton
+from mtgbn.graphs import is_dag, skeleton
+from mtgbn.graphs.dags import moral_graph
 from mtgbn.simulate import random_network, simulate_bold_groups
 from mtgbn.simulate.bold import (
     discretise,

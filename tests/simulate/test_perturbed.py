@@ -7,7 +7,8 @@ import pytest
 from scipy import stats
 
 from mtgbn.errors import GraphError, InputError
-from mtgbn.graphs import is_dag, topological_order
+from mtgbn.graphs import is_dag
+from mtgbn.graphs.dags import topological_order
 from mtgbn.simulate import random_network, simulate_perturbed
 from mtgbn.simulate.perturbed import perturb_network
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mtgbn.graphs import descendants, topological_order
+from mtgbn.graphs.dags import descendants, topological_order
 from mtgbn.model.edge_prior import EdgePrior, free_pairs, one_way_log_odds
 from mtgbn.model.posterior import HyperPrior
 from mtgbn.model.unstructured import unstructured_sigma_h

@@ -9,7 +9,7 @@ own data would have to say that as well as how strong a connection is.
 import numpy as np
 
 from mtgbn.errors import InputError
-from mtgbn.graphs import descendants
+from mtgbn.graphs.dags import descendants
 
 __all__ = ["connection_strengths", "mean_conditions", "sampling_variance"]
 

@@ -7,7 +7,8 @@ import numpy as np
 
 from mtgbn.errors import ConvergenceWarning
 from mtgbn.experiments.designs import EXPERIMENTS, METHODS, Cell, Experiment
-from mtgbn.graphs import cpdag, moral_graph
+from mtgbn.graphs import cpdag
+from mtgbn.graphs.dags import moral_graph
 from mtgbn.metrics import (
     Comparison,
     compare_adjacencies,

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mtgbn.errors import GraphError
 from mtgbn.graphs._bitsets import from_rows, members, to_rows
-from mtgbn.graphs._validation import as_undirected, cycle_text
+from mtgbn.graphs.checks import as_undirected, cycle_text
 
 
 class JunctionTree(NamedTuple):
@@ -42,7 +42,7 @@ class _Search(NamedTuple):
 
     order: list[int]
     earlier: list[int]  # per node, the bitset of neighbours visited before it
-    latest: list[int]  # per node, the last visited of those; -1 if there are none
+    latest: list[int]  # per node, the neighbour visited last before it; -1 if there is none
 
 
 def is_chordal(adjacency: ArrayLike) -> bool:
@@ -60,7 +60,8 @@ def junction_tree(adjacency: ArrayLike) -> JunctionTree:
         If the graph is not chordal; the message shows a chordless cycle.
     """
     search = _perfect_search(from_rows(as_undirected(adjacency)))
-    cliques, separators, parents = [], [], []
+    cliques: list[int] = []
+    separators, parents = [], []
     clique_of = [-1] * len(search.order)
     for node in search.order:
         earlier = search.earlier[node]
@@ -105,7 +106,7 @@ def triangulate(adjacency: ArrayLike) -> NDArray[np.bool_]:
 
 
 def _maximum_cardinality_search(neighbours: list[int]) -> _Search:
-    """Visit next, always, the node with the most visited neighbours (ties: smallest index)."""
+    """Always visit the node with the most visited neighbours next (ties: smallest index)."""
     p = len(neighbours)
     search = _Search(order=[], earlier=[0] * p, latest=[-1] * p)
     count = [0] * p
@@ -169,7 +170,7 @@ def _chordless_cycle(neighbours: list[int]) -> list[int]:
 
 
 def _component(neighbours: list[int], start: int, within: int) -> tuple[int, int]:
-    """Nodes of `within` connected to `start`, and all neighbours of these."""
+    """Nodes of `within` that are connected to `start`, and all neighbours of these nodes."""
     component, border, frontier = start, 0, start
     while frontier:
         for node in members(frontier):

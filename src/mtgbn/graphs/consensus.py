@@ -5,22 +5,13 @@ of representation. Here all tasks choose by one rule: there is one order of the 
 task's member has as many edges along it as its class allows. Compelled edges are votes for the
 order, so that an arrow that one task's data demand guides the reversible edge of another.
 
-Given an order, the best member is found exactly. The undirected components of a CPDAG are chordal,
-can be directed independently, and must get no v-structure. Every such orientation starts with some
-maximal clique: what this clique makes of the rest (only Meek's first rule has work to do) is the
-same for all orders of the clique, and the components that stay undirected are again chordal and
-independent. Hence a recursion over cliques; it meets fewer than twice as many components as there
-are cliques (Wienöbst et al.). Given the members, the order is a linear ordering problem, improved
-by moving one variable at a time. The two steps take turns.
+Given an order, the best member is found exactly: the undirected components of a CPDAG are chordal,
+can be directed independently, and must get no v-structure (`mtgbn.graphs.orientation`). Given the
+members, the order is a linear ordering problem, improved by moving one variable at a time. The two
+steps take turns.
 
 ``A[i, j]`` is true when there is an edge i -> j; ``A[i, j]`` and ``A[j, i]`` together are the
 undirected edge i - j.
-
-References
-----------
-Meek (1995), Causal inference and causal explanation with background knowledge.
-Wienöbst, Bannach and Liśkiewicz (2023), Polynomial-time algorithms for counting and sampling
-Markov equivalent DAGs with applications.
 """
 
 from typing import NamedTuple
@@ -30,17 +21,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from mtgbn._utils.compiled import kernel
 from mtgbn.errors import GraphError, InputError
-from mtgbn.graphs._validation import as_adjacency
+from mtgbn.graphs.checks import as_adjacency
 from mtgbn.graphs.equivalence import consistent_extension, cpdag
+from mtgbn.graphs.orientation import best_orientation
 
 __all__ = ["Consensus", "consensus_members"]
 
 # Searches for the order after the first, each from the best order with some variables displaced.
-# With 2 or 3 random classes of 5 variables, brute force over orders and members says that 0, 30 and
-# 200 of them find the optimum in 77 % and 97 % of 400 cases, and in all of 1000.
+# With 2 or 3 random classes of 5 variables, brute force over orders and members shows that 0 restarts
+# find the optimum in 77 % of 400 cases, 30 restarts in 97 %, and 200 restarts in all of 1000 cases.
 _MOST_RESTARTS = 200
-# Large problems have fewer restarts: so many operations, roughly, are some seconds.
-_EFFORT = 20_000_000
+# Large problems have fewer restarts: all restarts may take this many operations, a few seconds.
+_MOST_OPERATIONS = 20_000_000
 
 
 class Consensus(NamedTuple):
@@ -93,6 +85,21 @@ def consensus_members(
         If a shape or a weight cannot be used.
     GraphError
         If one of the graphs is not a CPDAG; the message names the task.
+
+    Examples
+    --------
+    The data of the first task demand 0 -> 1 <- 2. The second task has the reversible edge 0 - 1, which
+    follows.
+
+    >>> first = [[0, 1, 0], [0, 0, 0], [0, 1, 0]]
+    >>> second = [[0, 1, 0], [1, 0, 0], [0, 0, 0]]
+    >>> consensus = consensus_members([first, second])
+    >>> consensus.graphs[1].astype(int)
+    array([[0, 1, 0],
+           [0, 0, 0],
+           [0, 0, 0]])
+    >>> consensus.agreement
+    1.0
     """
     classes = _check_classes(cpdags)
     reversible = classes & classes.transpose(0, 2, 1)
@@ -117,9 +124,8 @@ def consensus_members(
     along = _along(best.order)
     n_reversible = np.count_nonzero(reversible) // 2
     n_along = np.count_nonzero(best.graphs & reversible & along)
-    return Consensus(
-        best.graphs, best.order, n_along / n_reversible if n_reversible else float("nan")
-    )
+    agreement = float(n_along / n_reversible) if n_reversible else float("nan")
+    return Consensus(best.graphs, best.order, agreement)
 
 
 class _Found(NamedTuple):
@@ -141,25 +147,34 @@ class _Search:
         self.bound = int(certain.sum() + free.sum() // 2)
 
     def first_order(self) -> NDArray[np.int64]:
-        """By the votes of compelled edges, and of reversible ones for both directions."""
+        """An order by the votes of compelled edges, and of reversible edges for both directions."""
         votes = _votes(self.compelled | self.reversible, self.worth)
         net = votes.sum(axis=1) - votes.sum(axis=0)
         return _improved(np.argsort(-net, kind="stable"), votes, self.joined)
 
     def n_restarts(self) -> int:
-        """As many as the size of the problem allows, but one at least."""
+        """Number of restarts that the size of the problem allows, at least one."""
         m, p, _ = self.reversible.shape
         n_reversible = np.count_nonzero(self.reversible, axis=(1, 2)) // 2
         operations = m * p**2 + int((n_reversible**2).sum())
-        return int(np.clip(_EFFORT // max(operations, 1), 1, _MOST_RESTARTS))
+        return int(np.clip(_MOST_OPERATIONS // max(operations, 1), 1, _MOST_RESTARTS))
 
     def climb(self, order: NDArray[np.int64]) -> _Found:
-        """Members and order in turns, from a given order."""
-        return _Found(*_climb(self.compelled, self.reversible, self.worth, self.joined, order))
+        """Improve members and order in turns, from a given order.
+
+        Neither step can lower the score, a whole number with a bound, so this ends.
+        """
+        best = _Found(self.compelled, order, -1)
+        while True:
+            graphs, votes, score = _follow(self.compelled, self.reversible, self.worth, order)
+            if score <= best.score:
+                return best
+            best = _Found(graphs, order, score)
+            order = _improved(order, votes, self.joined)
 
 
 def _votes(graphs: NDArray[np.bool_], worth: NDArray[np.int64]) -> NDArray[np.int64]:
-    """What the edges i -> j of all tasks are worth together."""
+    """Sum over tasks of what their edges i -> j are worth."""
     if len(worth) == 1:
         return graphs.sum(axis=0) * worth[0]
     return np.where(graphs, worth, 0).sum(axis=0)
@@ -172,13 +187,13 @@ def _along(order: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 
 def _displace(order: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-    """Some variables, few more often than many, taken out and put anywhere."""
+    """Take some variables out of the order, few more often than many, and put them anywhere."""
     p = len(order)
     moved = rng.permutation(p)[: rng.integers(1, rng.integers(1, p + 1) + 1)]
     stays = np.ones(p, dtype=np.bool_)
     stays[moved] = False
     rest = order[stays[order]]
-    places = rng.integers(0, len(rest) + 1, len(moved))  # of the one to come before
+    places = rng.integers(0, len(rest) + 1, len(moved))  # each comes before the variable there
     keys = np.concatenate([2 * places, 2 * np.arange(len(rest)) + 1])
     return np.concatenate([moved, rest])[np.argsort(keys, kind="stable")]
 
@@ -215,7 +230,7 @@ def _check_classes(cpdags: ArrayLike) -> NDArray[np.bool_]:
 
 
 def _check_weights(weights: ArrayLike | None, shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """One slice for all tasks, or one for each."""
+    """Weights as an array with one slice for all tasks, or one for each."""
     if weights is None:
         return np.zeros((1, *shape[1:]))
     try:
@@ -239,10 +254,10 @@ def _check_weights(weights: ArrayLike | None, shape: tuple[int, ...]) -> NDArray
 
 
 def _whole_numbers(weights: NDArray[np.float64], n_edges: int) -> NDArray[np.int64]:
-    """Weights of which sums are exact, plus one that is less than any difference of sums.
+    """Round weights to whole numbers, of which sums are exact, and add one to each.
 
-    The one lets the number of edges decide where weights tie. All sums over at most n_edges edges
-    stay below 2**62.
+    The added one is less than any difference of sums; it lets the number of edges decide where
+    weights tie. All sums over at most n_edges edges stay below 2**62.
     """
     largest = weights.max(initial=0.0)
     if largest == 0:
@@ -252,45 +267,16 @@ def _whole_numbers(weights: NDArray[np.float64], n_edges: int) -> NDArray[np.int
 
 
 @kernel
-def _climb(compelled, reversible, worth, joined, order):
-    """Choose members and order in turns; returns both and their score.
-
-    Neither step can lower the score, a whole number with a bound, so this ends.
-    """
-    m, p, _ = compelled.shape
-    votes = np.empty((p, p), dtype=np.int64)
-    places = np.empty(p, dtype=np.int64)
-    best_graphs, best_order, best = compelled, order, -1
-    while True:
-        graphs = _follow(compelled, reversible, worth, order)
-        for place in range(p):
-            places[order[place]] = place
-        score = 0
-        for i in range(p):
-            for j in range(p):
-                votes[i, j] = 0
-                for task in range(m):
-                    if graphs[task, i, j]:
-                        votes[i, j] += worth[min(task, len(worth) - 1), i, j]
-                if places[i] < places[j]:
-                    score += votes[i, j]
-        if score <= best:
-            return best_graphs, best_order, best
-        best_graphs, best_order, best = graphs, order, score
-        order = _improved(order, votes, joined)
-
-
-@kernel
 def _improved(order, votes, joined):
-    """A better order, in which variables that nothing keeps apart are sorted by index."""
+    """A better order, in which variables that no edge keeps apart are sorted by index."""
     order = order.copy()
     _move_variables(order, votes)
     return _sorted_by_index(joined, order)
 
 
-@kernel
+@kernel(inline="always")
 def _move_variables(order, votes):
-    """Move each variable to its best place until nothing improves; `order` is overwritten."""
+    """Move each variable to its best place until no move improves the order, which is overwritten."""
     p = len(order)
     improved = True
     while improved:
@@ -320,7 +306,7 @@ def _move_variables(order, votes):
                 improved = True
 
 
-@kernel
+@kernel(inline="always")
 def _sorted_by_index(joined, order):
     """The order with the smallest indices first that has all joined pairs as this one has them."""
     p = len(order)
@@ -351,330 +337,33 @@ def _sorted_by_index(joined, order):
 
 @kernel
 def _follow(compelled, reversible, worth, order):
-    """Direct each task's reversible edges such that their worth along the order is greatest."""
+    """Direct each task's reversible edges such that their worth along the order is greatest.
+
+    Returns the graphs, what the edges i -> j of all tasks are worth, and how much of it is along the
+    order.
+    """
     m, p, _ = reversible.shape
-    directed = compelled.copy()
+    directed = np.empty((m, p, p), dtype=np.bool_)
+    votes = np.zeros((p, p), dtype=np.int64)
     # Nodes are numbered by their place in the order from here on: along it means i < j.
     adjacent = np.empty((p, p), dtype=np.bool_)
     gain = np.zeros((p, p), dtype=np.int64)
+    score = 0
     for task in range(m):
         weights = worth[min(task, len(worth) - 1)]
-        any_edge = False
         for i in range(p):
             for j in range(p):
                 adjacent[i, j] = reversible[task, order[i], order[j]]
-                any_edge |= adjacent[i, j]
                 if i < j:
                     gain[i, j] = weights[order[i], order[j]]
-        if any_edge:
-            arrows = _best_orientation(adjacent, gain)
-            for i in range(p):
-                for j in range(p):
-                    if arrows[i, j]:
-                        directed[task, order[i], order[j]] = True
-    return directed
-
-
-class _Choices(NamedTuple):
-    """All components that can be met, and for each its options: the cliques to begin with.
-
-    Component c, a row of flags, has the options first_option[c] to first_option[c + 1]; the first
-    n_whole components are those of the graph. Option o has a value, the gain of all edges that it
-    settles, begins with the nodes member[first_member[o] : first_member[o + 1]], sorted, and leaves
-    the components part[first_part[o] : first_part[o + 1]] undirected. Arrays may be longer.
-    """
-
-    n_whole: int
-    n_components: int
-    components: NDArray[np.bool_]
-    sizes: NDArray[np.int64]
-    first_option: NDArray[np.int64]
-    value: NDArray[np.int64]
-    first_member: NDArray[np.int64]
-    member: NDArray[np.int64]
-    first_part: NDArray[np.int64]
-    part: NDArray[np.int64]
-
-
-@kernel
-def _best_orientation(adjacent, gain):
-    """Direct a chordal graph without v-structures such that the sum of gains is greatest.
-
-    Of equally good orientations, the one is taken that comes first in a search for cliques from
-    the smallest node.
-    """
-    p = len(adjacent)
-    degree = np.zeros(p, dtype=np.int64)
-    neighbours = np.zeros((p, p), dtype=np.int64)
-    for i in range(p):
-        for j in range(p):
-            if adjacent[i, j]:
-                neighbours[i, degree[i]] = j
-                degree[i] += 1
-    choices = _explore(adjacent, neighbours, degree, gain)
-    components, sizes, n_components = choices.components, choices.sizes, choices.n_components
-    member, first_member = choices.member, choices.first_member
-    part, first_part = choices.part, choices.first_part
-
-    best = np.zeros(n_components, dtype=np.int64)
-    choice = np.zeros(n_components, dtype=np.int64)
-    # Parts are smaller than what they are parts of, so they come first.
-    for turn in range((p + 1) * n_components):
-        row = turn % n_components
-        if sizes[row] != turn // n_components:
-            continue
-        for option in range(choices.first_option[row], choices.first_option[row + 1]):
-            value = choices.value[option]
-            for k in range(first_part[option], first_part[option + 1]):
-                value += best[part[k]]
-            if option == choices.first_option[row] or value > best[row]:
-                best[row], choice[row] = value, option
-
-    arrows = np.zeros((p, p), dtype=np.bool_)
-    settled = np.full((p, p), -1, dtype=np.int64)
-    tails, heads = np.empty(p * p // 2, dtype=np.int64), np.empty(p * p // 2, dtype=np.int64)
-    in_clique = np.zeros(p, dtype=np.bool_)
-    unfinished = np.arange(n_components)  # parts of one graph are disjoint, so this is room enough
-    n_unfinished = choices.n_whole
-    while n_unfinished > 0:
-        n_unfinished -= 1
-        row = unfinished[n_unfinished]
-        option = choice[row]
-        for node in range(p):
-            in_clique[node] = False
-        for k in range(first_member[option], first_member[option + 1]):
-            in_clique[member[k]] = True
-            for other in range(first_member[option], k):
-                arrows[member[other], member[k]] = True
-        n_arrows = _spread(
-            in_clique, components[row], adjacent, neighbours, degree, settled, option, tails, heads
-        )
-        for arrow in range(n_arrows):
-            arrows[tails[arrow], heads[arrow]] = True
-        for k in range(first_part[option], first_part[option + 1]):
-            unfinished[n_unfinished] = part[k]
-            n_unfinished += 1
-    return arrows
-
-
-@kernel
-def _explore(adjacent, neighbours, degree, gain):
-    """All choices that there are in directing a chordal graph."""
-    p = len(adjacent)
-    settled = np.full((p, p), -1, dtype=np.int64)  # the last option that settled i -> j
-    tails, heads = np.empty(p * p // 2, dtype=np.int64), np.empty(p * p // 2, dtype=np.int64)
-    in_clique = np.zeros(p, dtype=np.bool_)
-    visited = np.zeros(p, dtype=np.bool_)
-    count = np.zeros(p, dtype=np.int64)
-    visits = np.empty(p, dtype=np.int64)
-    waiting = np.empty(p, dtype=np.int64)
-    found = np.zeros(p, dtype=np.bool_)
-
-    components = np.zeros((2 * p, p), dtype=np.bool_)
-    sizes = np.zeros(2 * p, dtype=np.int64)
-    n_components = 0
-    everything = np.ones(p, dtype=np.bool_)
-    for node in range(p):
-        if degree[node] > 0 and not visited[node]:
-            sizes[n_components] = _component(
-                node, everything, neighbours, degree, settled, 0, visited, waiting, found
-            )
-            for other in range(p):
-                components[n_components, other] = found[other]
-            n_components += 1
-    n_whole = n_components
-
-    first_option = np.zeros(p, dtype=np.int64)
-    values = np.zeros(p, dtype=np.int64)
-    first_member, member = np.zeros(p, dtype=np.int64), np.zeros(p, dtype=np.int64)
-    first_part, part = np.zeros(p, dtype=np.int64), np.zeros(p, dtype=np.int64)
-    n_options = n_members = n_parts = 0
-    row = 0
-    while row < n_components:  # the options of a component may add to the number
-        inside = components[row]
-        _search_cliques(inside, neighbours, degree, visited, count, visits)
-        start = 0
-        while start < sizes[row]:
-            # A run of visits, each with one more visited neighbour, completes a maximal clique.
-            stop = start + 1
-            while stop < sizes[row] and count[visits[stop]] == count[visits[stop - 1]] + 1:
-                stop += 1
-            for node in range(p):
-                in_clique[node] = False
-            for place in range(stop):
-                if place >= start or adjacent[visits[start], visits[place]]:
-                    in_clique[visits[place]] = True
-            start = stop
-
-            values = _with_room(values, n_options + 1)
-            first_member = _with_room(first_member, n_options + 2)
-            first_part = _with_room(first_part, n_options + 2)
-            member = _with_room(member, n_members + p)
-            part = _with_room(part, n_parts + p)
-            value = 0
-            for i in range(p):
-                visited[i] = in_clique[i]
-                if in_clique[i]:
-                    for k in range(first_member[n_options], n_members):
-                        value += gain[member[k], i]
-                    member[n_members] = i
-                    n_members += 1
-            n_arrows = _spread(
-                in_clique, inside, adjacent, neighbours, degree, settled, n_options, tails, heads
-            )
-            for arrow in range(n_arrows):
-                value += gain[tails[arrow], heads[arrow]]
-            for node in range(p):
-                if not inside[node] or visited[node]:
-                    continue
-                size = _component(
-                    node, inside, neighbours, degree, settled, n_options, visited, waiting, found
-                )
-                if size == 1:
-                    continue
-                known = _look_up(components, sizes, n_components, found, size)
-                if known == n_components:
-                    components = _with_rows(components, known + 1)
-                    sizes = _with_room(sizes, known + 1)
-                    sizes[known] = size
-                    for other in range(p):
-                        components[known, other] = found[other]
-                    n_components += 1
-                part[n_parts] = known
-                n_parts += 1
-            values[n_options] = value
-            n_options += 1
-            first_member[n_options], first_part[n_options] = n_members, n_parts
-        row += 1
-        first_option = _with_room(first_option, row + 1)
-        first_option[row] = n_options
-    return _Choices(
-        n_whole,
-        n_components,
-        components,
-        sizes,
-        first_option,
-        values,
-        first_member,
-        member,
-        first_part,
-        part,
-    )
-
-
-@kernel
-def _with_room(array, length):
-    """The array itself, or a longer copy."""
-    if length <= len(array):
-        return array
-    longer = np.zeros(2 * length, dtype=np.int64)
-    for k in range(len(array)):
-        longer[k] = array[k]
-    return longer
-
-
-@kernel
-def _with_rows(array, n_rows):
-    """The array itself, or a copy with more rows."""
-    if n_rows <= len(array):
-        return array
-    longer = np.zeros((2 * n_rows, array.shape[1]), dtype=np.bool_)
-    for i in range(len(array)):
-        for j in range(array.shape[1]):
-            longer[i, j] = array[i, j]
-    return longer
-
-
-@kernel
-def _search_cliques(inside, neighbours, degree, visited, count, visits):
-    """Maximum cardinality search of a component; `count` holds visited neighbours on arrival."""
-    p = len(inside)
-    for node in range(p):
-        visited[node] = False
-        count[node] = 0
-    n_visits = 0
-    while True:
-        node = -1
-        for other in range(p):
-            if inside[other] and not visited[other] and (node < 0 or count[other] > count[node]):
-                node = other
-        if node < 0:
-            return
-        visited[node] = True
-        visits[n_visits] = node
-        n_visits += 1
-        for k in range(degree[node]):
-            other = neighbours[node, k]
-            if not visited[other]:
-                count[other] += 1
-
-
-@kernel
-def _spread(in_clique, inside, adjacent, neighbours, degree, settled, mark, tails, heads):
-    """Edges of a component that a clique at its beginning settles; returns their number.
-
-    They leave the clique, or follow by Meek's first rule: i -> j - k becomes i -> j -> k where i
-    and k are not adjacent.
-    """
-    n_arrows = 0
-    for i in range(len(inside)):
-        if in_clique[i]:
-            for k in range(degree[i]):
-                j = neighbours[i, k]
-                if inside[j] and not in_clique[j]:
-                    settled[i, j] = mark
-                    tails[n_arrows], heads[n_arrows] = i, j
-                    n_arrows += 1
-    done = 0
-    while done < n_arrows:
-        i, j = tails[done], heads[done]
-        done += 1
-        for k in range(degree[j]):
-            other = neighbours[j, k]
-            if (
-                inside[other]
-                and other != i
-                and not adjacent[i, other]
-                and settled[j, other] != mark
-                and settled[other, j] != mark
-            ):
-                settled[j, other] = mark
-                tails[n_arrows], heads[n_arrows] = j, other
-                n_arrows += 1
-    return n_arrows
-
-
-@kernel
-def _component(node, inside, neighbours, degree, settled, mark, visited, waiting, found):
-    """Nodes that unsettled edges join to a node, as flags in `found`; returns their number."""
-    for other in range(len(found)):
-        found[other] = False
-    found[node] = visited[node] = True
-    waiting[0] = node
-    n_found = 1
-    done = 0
-    while done < n_found:
-        i = waiting[done]
-        done += 1
-        for k in range(degree[i]):
-            j = neighbours[i, k]
-            if inside[j] and not visited[j] and settled[i, j] != mark and settled[j, i] != mark:
-                found[j] = visited[j] = True
-                waiting[n_found] = j
-                n_found += 1
-    return n_found
-
-
-@kernel
-def _look_up(components, sizes, n_components, found, n_found):
-    """Row of a component; `n_components` if it is new."""
-    for row in range(n_components):
-        if sizes[row] == n_found:
-            same = True
-            for node in range(len(found)):
-                if components[row, node] != found[node]:
-                    same = False
-                    break
-            if same:
-                return row
-    return n_components
+        arrows = best_orientation(adjacent, gain)
+        for i in range(p):
+            for j in range(p):
+                tail, head = order[i], order[j]
+                is_edge = compelled[task, tail, head] or arrows[i, j]
+                directed[task, tail, head] = is_edge
+                if is_edge:
+                    votes[tail, head] += weights[tail, head]
+                    if i < j:
+                        score += weights[tail, head]
+    return directed, votes, score

@@ -6,23 +6,24 @@ without names has the names 0, 1, ... networkx and pydot are needed only where t
 """
 
 import contextlib
-import importlib
 import io
 import re
 import warnings
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from xml.etree.ElementTree import ParseError
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mtgbn._utils.optional import require
 from mtgbn.errors import GraphError
-from mtgbn.graphs._validation import as_adjacency
+from mtgbn.graphs.checks import as_adjacency
 
 if TYPE_CHECKING:
     import networkx
+
+Name = TypeVar("Name", bound=Hashable)
 
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _DOT_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r"}
@@ -75,10 +76,16 @@ def from_edge_list(
 def to_networkx(
     adjacency: ArrayLike, names: Sequence[Hashable] | None = None
 ) -> "networkx.DiGraph":
-    """`networkx.DiGraph` with all nodes in order; an undirected edge has both directions."""
+    """`networkx.DiGraph` with all nodes in order; an undirected edge has both directions.
+
+    Examples
+    --------
+    >>> to_networkx([[0, 1], [0, 0]], ["a", "b"]).edges
+    OutEdgeView([('a', 'b')])
+    """
     matrix = as_adjacency(adjacency)
     labels = _names_of(matrix, names)
-    graph = _require("networkx").DiGraph()
+    graph = require("networkx", "graphs", "graphs of networkx").DiGraph()
     graph.add_nodes_from(labels)
     graph.add_edges_from(to_edge_list(matrix, labels))
     return graph
@@ -96,6 +103,15 @@ def from_networkx(
         attributes such as weights are ignored.
     names : sequence, optional
         All nodes in the order wanted; default: the order of the graph.
+
+    Examples
+    --------
+    >>> import networkx
+    >>> adjacency, names = from_networkx(networkx.DiGraph([("a", "b"), ("a", "c")]))
+    >>> adjacency.astype(int), names
+    (array([[0, 1, 1],
+           [0, 0, 0],
+           [0, 0, 0]]), ['a', 'b', 'c'])
     """
     labels = list(graph.nodes) if names is None else _unique(names)
     listed = set(labels)
@@ -126,9 +142,9 @@ def from_dot(text: str) -> tuple[NDArray[np.bool_], list[str]]:
     Nodes are in the order of their first mention. An edge is two-way if it has ``dir=none`` or
     ``dir=both`` or if the graph is not a digraph.
     """
-    pydot = _require("pydot")
+    pydot = require("pydot", "graphs", "DOT files")
     message = io.StringIO()
-    # pydot prints syntax errors, and its grammar can set off warnings of the parser it is built on.
+    # pydot prints syntax errors, and its grammar makes the parser that it is built on warn.
     with contextlib.redirect_stdout(message), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         graphs = pydot.graph_from_dot_data(text)
@@ -157,34 +173,35 @@ def to_graphml(adjacency: ArrayLike, names: Sequence[Hashable] | None = None) ->
                 f"the name {label!r} has a character that XML cannot hold; rename the node or "
                 "use to_dot()"
             )
-    return "\n".join(_require("networkx").generate_graphml(to_networkx(matrix, labels))) + "\n"
+    return (
+        "\n".join(
+            require("networkx", "graphs", "graphs of networkx").generate_graphml(
+                to_networkx(matrix, labels)
+            )
+        )
+        + "\n"
+    )
 
 
 def from_graphml(text: str) -> tuple[NDArray[np.bool_], list[str]]:
     """Adjacency matrix and names (the node ids) of a GraphML text."""
-    networkx = _require("networkx")
+    networkx = require("networkx", "graphs", "graphs of networkx")
     try:
         graph = networkx.parse_graphml(text)
     except (networkx.NetworkXError, ParseError) as error:
         raise GraphError(f"this is not a GraphML graph: {error}") from error
-    return from_networkx(graph)
+    matrix, names = from_networkx(graph)
+    return matrix, [str(name) for name in names]
 
 
-def _require(module: str) -> ModuleType:
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise ImportError(f"{module} is needed here: pip install 'mtgbn[graphs]'") from error
-
-
-def _unique(names: Iterable[Hashable]) -> list[Hashable]:
-    names = list(names)
+def _unique(names: Iterable[Name]) -> list[Name]:
+    unique = list(names)
     seen = set()
-    for name in names:
+    for name in unique:
         if name in seen:
             raise GraphError(f"the name {name!r} is used twice; names must be unique")
         seen.add(name)
-    return names
+    return unique
 
 
 def _names_of(matrix: NDArray[np.bool_], names: Sequence[Hashable] | None) -> list[Hashable]:
@@ -211,7 +228,9 @@ def _dot_name(identifier: str) -> str:
         raise GraphError("an edge joins a whole subgraph `{...}`; write one edge per pair of nodes")
     if identifier.startswith("<"):
         raise GraphError(f"the HTML-like node {identifier} has no plain name; put it in quotes")
-    quoted, bare = _DOT_IDENTIFIER.match(identifier).groups()
+    match = _DOT_IDENTIFIER.match(identifier)
+    assert match is not None  # its second branch matches any text
+    quoted, bare = match.groups()
     if quoted is None:
         return bare
     return re.sub(r'\\[\\"nr]', lambda match: _DOT_UNESCAPES[match[0]], quoted)
@@ -230,7 +249,7 @@ def _dot_statements(graph: Any, direction: str | None) -> Iterator[tuple[tuple[s
             ends = statement.get_source(), statement.get_destination()
             yield tuple(_dot_name(end) for end in ends), way or "both"
         elif kind == "node":
-            # Without quotes these are no nodes but defaults for what follows.
+            # Without quotes these are not nodes but defaults for the statements after them.
             if statement.get_name() == "edge":
                 direction = way
             elif statement.get_name() not in ("node", "graph"):

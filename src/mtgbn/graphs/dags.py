@@ -6,11 +6,17 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mtgbn.graphs._validation import as_adjacency, as_dag, directed_cycle
+from mtgbn.graphs.checks import as_adjacency, as_dag, directed_cycle
 
 
 def is_dag(adjacency: ArrayLike) -> bool:
-    """Whether the graph has no directed cycle; a two-way pair is a cycle."""
+    """Whether a graph has no directed cycle; a two-way pair is a cycle.
+
+    Examples
+    --------
+    >>> is_dag([[0, 1], [0, 0]]), is_dag([[0, 1], [1, 0]])
+    (True, False)
+    """
     return not directed_cycle(as_adjacency(adjacency))
 
 
@@ -36,7 +42,14 @@ def topological_order(adjacency: ArrayLike) -> list[int]:
 
 
 def skeleton(adjacency: ArrayLike) -> NDArray[np.bool_]:
-    """Undirected graph of the adjacent pairs of a DAG or PDAG."""
+    """Undirected graph of the adjacent pairs of a DAG or PDAG.
+
+    Examples
+    --------
+    >>> skeleton([[0, 1], [0, 0]]).astype(int)
+    array([[0, 1],
+           [1, 0]])
+    """
     matrix = as_adjacency(adjacency)
     return matrix | matrix.T
 
@@ -52,7 +65,7 @@ def moral_graph(adjacency: ArrayLike) -> NDArray[np.bool_]:
 
 
 def descendants(adjacency: ArrayLike) -> NDArray[np.bool_]:
-    """``[i, j]``: a directed path of a DAG leads from i to j."""
+    """Matrix that is true at (i, j) where a directed path of a DAG leads from i to j."""
     matrix, order = as_dag(adjacency)
     below = matrix.copy()
     for node in reversed(order):

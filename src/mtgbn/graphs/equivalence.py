@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mtgbn.errors import GraphError
 from mtgbn.graphs._bitsets import from_rows, members, to_rows
-from mtgbn.graphs._validation import as_adjacency, as_dag, cycle_text, directed_cycle
+from mtgbn.graphs.checks import as_adjacency, as_dag, cycle_text, directed_cycle
 
 _NODES_SHOWN = 10
 
@@ -28,6 +28,19 @@ def cpdag(adjacency: ArrayLike) -> NDArray[np.bool_]:
 
     An edge is directed when every Markov equivalent DAG has it in that direction (compelled),
     and undirected when some have it the other way round (reversible).
+
+    Examples
+    --------
+    The chain 0 -> 1 -> 2 could as well point the other way; the v-structure 0 -> 1 <- 2 could not.
+
+    >>> cpdag([[0, 1, 0], [0, 0, 1], [0, 0, 0]]).astype(int)
+    array([[0, 1, 0],
+           [1, 0, 1],
+           [0, 1, 0]])
+    >>> cpdag([[0, 1, 0], [0, 0, 0], [0, 1, 0]]).astype(int)
+    array([[0, 1, 0],
+           [0, 0, 0],
+           [0, 1, 0]])
     """
     matrix, order = as_dag(adjacency)
     position = {node: place for place, node in enumerate(order)}
@@ -36,7 +49,7 @@ def cpdag(adjacency: ArrayLike) -> NDArray[np.bool_]:
     for child in order:
         if not parents[child]:
             continue
-        # In Chickering's order of the edges the last parent settles all edges into the child.
+        # In Chickering's order of the edges, the last parent decides all edges into the child.
         last = max(members(parents[child]), key=position.__getitem__)
         others = parents[child] & ~(1 << last)
         if compelled[last] & ~parents[child] or others & ~parents[last]:
@@ -51,7 +64,8 @@ def restricted_cpdag(adjacency: ArrayLike, allowed: ArrayLike) -> NDArray[np.boo
     """Completed PDAG of a DAG among the equivalent DAGs whose edges are all allowed.
 
     An edge is directed when every such DAG has it in that direction: because all Markov equivalent DAGs
-    do, because the other direction is not allowed, or because of other edges of which that is true.
+    do, because the other direction is not allowed, or because other edges that are directed for one of
+    these reasons leave no other direction.
 
     Parameters
     ----------

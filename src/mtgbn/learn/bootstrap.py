@@ -11,7 +11,7 @@ from joblib import Parallel, delayed
 from mtgbn._utils.arguments import check_count
 from mtgbn._utils.seeds import seed_sequence
 from mtgbn.errors import CollinearityWarning, ConvergenceWarning, InputError
-from mtgbn.graphs import restricted_cpdag
+from mtgbn.graphs.equivalence import restricted_cpdag
 from mtgbn.learn.estimator import Estimator
 from mtgbn.learn.multitask import MTGBN
 from mtgbn.tasks import Tasks

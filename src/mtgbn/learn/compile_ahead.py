@@ -1,7 +1,7 @@
-"""The first fit after an installation compiles its kernels: here by two processes at once.
+"""Compile the kernels of a first fit after an installation with two processes.
 
 While this process compiles the search, another one compiles the chains and leaves them in the cache on
-disk. Where that does not work, for whatever reason, this process compiles everything.
+disk. Where the other process cannot be used, this process compiles everything.
 """
 
 import logging
@@ -28,7 +28,7 @@ __all__ = ["compiling_chains"]
 
 _logger = logging.getLogger("mtgbn")
 
-# It looks for packages where this process does, and makes sure that it has found the same one.
+# The other process looks for packages where this one does, and checks that it found the same mtgbn.
 _CODE = """
 import sys
 sys.path[:] = sys.argv[2:]
@@ -38,23 +38,23 @@ if mtgbn.__file__ == sys.argv[1]:
     rehearse()
 """
 
-# Set for the other process, which must not start one in turn, whatever sys.executable is.
+# Set for the other process, which must not start a third one, whatever sys.executable is.
 _MARK = "MTGBN_COMPILES_AHEAD"
 
-# Seconds after which something must be wrong with the other process.
-_PATIENCE = 300
+# Seconds after which the other process is ended.
+_TIME_LIMIT = 300
 
-# With less free space, in bytes, what it compiles might not find room.
-_ROOM = 50_000_000
+# Bytes of disk space below which the compiled kernels might not fit into the cache.
+_LEAST_FREE_SPACE = 50_000_000
 
-# Of several fits at once one lets compile ahead.
-_busy = Lock()
+# Held by the one fit of this process that has started another process.
+_is_compiling = Lock()
 
 
 @contextmanager
 def compiling_chains() -> Iterator[None]:
-    """Let another process compile the kernels of the chains meanwhile; at the end, wait for it."""
-    if not _busy.acquire(blocking=False):
+    """Let another process compile the kernels of the chains during the block, and wait for it."""
+    if not _is_compiling.acquire(blocking=False):
         yield
         return
     try:
@@ -63,23 +63,23 @@ def compiling_chains() -> Iterator[None]:
             yield
             if process is not None:
                 _compile_ends()
-                process.wait(_PATIENCE)
+                process.wait(_TIME_LIMIT)
         except subprocess.TimeoutExpired:
-            _logger.info("another process has not compiled the chains in %s s", _PATIENCE)
+            _logger.info("another process has not compiled the chains in %s s", _TIME_LIMIT)
         finally:
             if process is not None:
                 process.kill()
                 process.wait()
     finally:
-        _busy.release()
+        _is_compiling.release()
 
 
 def _is_worthwhile() -> bool:
-    """Whether there is something to compile, a processor to do it, and a Python to start."""
+    """Whether the chains are not compiled yet, and a second processor and a Python are available."""
     if is_compiled(run_rounds) or _n_processors() < 2:
         return False
     is_python = bool(sys.executable) and not getattr(sys, "frozen", False)
-    # A worker of some pool is one of many, which would all do the same.
+    # The workers of a pool would all start a process for the same kernels.
     is_worker = multiprocessing.parent_process() is not None or _MARK in os.environ
     return is_python and not is_worker and _has_room()
 
@@ -94,15 +94,15 @@ def _has_room() -> bool:
     """Whether the disk with the cache of kernels has room for more."""
     folder = Path(run_rounds.stats.cache_path).absolute()
     there = next(each for each in (folder, *folder.parents) if each.exists())
-    return shutil.disk_usage(there).free > _ROOM
+    return shutil.disk_usage(there).free > _LEAST_FREE_SPACE
 
 
 def _start_process() -> subprocess.Popen | None:
-    """The other process; None if it cannot be had."""
-    _logger.info("compiling kernels, once per installation; this takes about 20 s")
+    """Start the other process; None if that is not possible."""
     environment = {**os.environ, _MARK: "1"}
-    if numba.config.CACHE_DIR:  # which may have been set since numba was loaded
-        environment["NUMBA_CACHE_DIR"] = numba.config.CACHE_DIR
+    folder = vars(numba.config)["CACHE_DIR"]  # may have been set after numba was loaded
+    if folder:
+        environment["NUMBA_CACHE_DIR"] = folder
     try:
         return subprocess.Popen(
             [sys.executable, "-c", _CODE, mtgbn.__file__, *map(str, sys.path)],
@@ -112,13 +112,12 @@ def _start_process() -> subprocess.Popen | None:
             env=environment,
         )
     except (OSError, ValueError) as error:
-        _logger.info("no other process to compile in: %s", error)
+        _logger.info("no other process can be started to compile the chains: %s", error)
         return None
 
 
 def _compile_ends() -> None:
-    """Compile what a fit ends with: members of classes that agree, and parameters."""
-    chain = np.zeros((3, 3), dtype=bool)
-    chain[0, 1] = chain[1, 2] = True
-    consensus_members(np.array([cpdag(chain)]))
-    posterior_network(chain, np.eye(3), 10.0, np.eye(3)[None], 3.0).parameters()
+    """Compile what the end of a fit needs: the consensus of directions, and parameters."""
+    adjacency = np.eye(3, k=1, dtype=bool)
+    consensus_members(np.array([cpdag(adjacency)]))
+    posterior_network(adjacency, np.eye(3), 10.0, np.eye(3)[None], 3.0).parameters()

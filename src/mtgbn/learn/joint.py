@@ -43,7 +43,7 @@ from mtgbn.model.edge_prior import (
 )
 from mtgbn.model.unstructured import estimate_delta
 from mtgbn.search.knowledge import Constraints, no_constraints
-from mtgbn.search.search import SearchSettings
+from mtgbn.search.methods import SearchSettings
 from mtgbn.tasks import Tasks
 
 __all__ = [

@@ -45,7 +45,7 @@ from mtgbn.model.edge_prior import (
     edge_prior_of,
 )
 from mtgbn.search.knowledge import Knowledge
-from mtgbn.search.search import SearchSettings
+from mtgbn.search.methods import SearchSettings
 from mtgbn.tasks import Tasks
 
 __all__ = ["MTGBN", "one_blas_thread", "summary_of"]

@@ -12,7 +12,8 @@ import numpy as np
 from mtgbn.chain.likelihoods import empty_scores, prepare_scores
 from mtgbn.chain.state import SINGLE_DELTA
 from mtgbn.chain.updates.graphs import walk
-from mtgbn.graphs import cpdag, topological_order
+from mtgbn.graphs import cpdag
+from mtgbn.graphs.dags import topological_order
 from mtgbn.learn.parallel import no_progress
 from mtgbn.learn.probabilities import EdgeDiagnostics, diagnose_edges
 from mtgbn.learn.single_task import learn_single_tasks, search_task, single_sigma_h
@@ -23,7 +24,7 @@ from mtgbn.model.edge_prior import (
     one_way_log_odds,
 )
 from mtgbn.search.knowledge import Constraints, check_constraints
-from mtgbn.search.search import SearchSettings
+from mtgbn.search.methods import SearchSettings
 from mtgbn.tasks import Tasks
 
 __all__ = ["LearnedTask", "learn_new_task"]

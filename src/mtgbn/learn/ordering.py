@@ -8,7 +8,8 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from mtgbn.graphs import Consensus, consensus_members
+from mtgbn.graphs import consensus_members
+from mtgbn.graphs.consensus import Consensus
 from mtgbn.tasks import Tasks
 
 __all__ = ["Ordering", "agreeing_members"]

@@ -1,4 +1,4 @@
-"""Parameters of a learned network and what they predict (docs/model.md, section 13).
+"""Parameters of a learned network, and predictions (docs/model.md, section 13).
 
 Given its graph and sigma_h, a task's families have independent normal-gamma posteriors with
 M = sigma_h + T and d = delta + n; everything is averaged over the draws of sigma_h.
@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import gammaln, logsumexp
 
 from mtgbn._utils.compiled import kernel
-from mtgbn.graphs import topological_order
+from mtgbn.graphs.dags import topological_order
 from mtgbn.model.triangular import factorise, solve_backward, solve_forward
 from mtgbn.search.local_scores import parents_of
 
@@ -72,9 +72,10 @@ class Network(NamedTuple):
     def parameters(self) -> Parameters:
         """Posterior means of covariance, coefficients and residual variances.
 
-        Families are independent a posteriori, so the covariance follows, exactly, from those of the
-        parents: no mean of a product is replaced by a product of means. With delta + n of at most 2 a
-        variance has no finite mean; it is given as infinite, and covariances that follow from it as NaN.
+        Families are independent a posteriori, so the covariance follows exactly from the covariances
+        of the parents: no mean of a product is replaced by a product of means. With delta + n of at
+        most 2 a variance has no finite mean; it is given as infinite, and covariances that follow from
+        it as NaN.
         """
         p = len(self.order)
         means = Parameters(np.zeros((p, p)), np.zeros((p, p)), np.zeros(p))
@@ -141,7 +142,9 @@ def _add_parameters(network, totals):
     slopes = np.empty(p)
     column = np.empty(p)
     for draw in range(network.matrices.shape[0]):
-        matrix = network.matrices[draw]  # contiguous for the compiler, unlike what iteration gives
+        matrix = network.matrices[
+            draw
+        ]  # contiguous for the compiler, unlike an element of iteration
         for i in range(p):
             for j in range(p):
                 covariance[i, j] = 0.0

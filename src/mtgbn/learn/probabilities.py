@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mtgbn.graphs import topological_order
+from mtgbn.graphs.dags import topological_order
 
 __all__ = ["EdgeDiagnostics", "diagnose_edges", "graph_of_probabilities"]
 

@@ -4,8 +4,8 @@ from typing import Any, Literal
 
 from mtgbn.learn.parameter_checks import ParameterTable, one_of, optional, whole
 from mtgbn.search.knowledge import Constraints, restrict
+from mtgbn.search.methods import SearchSettings
 from mtgbn.search.mmpc import find_candidates
-from mtgbn.search.search import SearchSettings
 from mtgbn.tasks import Tasks
 
 __all__ = ["MAX_EFFORT", "SEARCH_PARAMETERS", "candidate_constraints", "search_settings"]

@@ -17,8 +17,8 @@ from mtgbn.model.edge_prior import (
     smoothed_density,
 )
 from mtgbn.search.knowledge import Constraints
-from mtgbn.search.local_scores import gather_scores
-from mtgbn.search.search import SearchSettings, score_differences, search_graph
+from mtgbn.search.local_scores import gather_scores, score_differences
+from mtgbn.search.methods import SearchSettings, search_graph
 from mtgbn.tasks import Tasks
 
 __all__ = [

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mtgbn.errors import InputError
 from mtgbn.graphs import skeleton
-from mtgbn.graphs._validation import as_adjacency
+from mtgbn.graphs.checks import as_adjacency
 
 
 class Comparison(NamedTuple):

@@ -5,7 +5,7 @@ from scipy.linalg import LinAlgError, cholesky
 
 from mtgbn._utils.arguments import is_number, real_array
 from mtgbn.errors import GraphError, InputError
-from mtgbn.graphs import topological_order
+from mtgbn.graphs.dags import topological_order
 
 __all__ = [
     "check_adjacencies",

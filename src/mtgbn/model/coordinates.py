@@ -9,7 +9,7 @@ identity and all coordinates have about the same scale.
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
-from mtgbn._utils.compiled import kernel
+from mtgbn._utils.compiled import ZERO, kernel
 from mtgbn.errors import InputError
 from mtgbn.model.arguments import check_positive_definite
 from mtgbn.model.log_determinants import log_determinants, workspace
@@ -84,7 +84,7 @@ def log_posterior_unconstrained(x, posterior: Posterior, centre=None) -> tuple[f
     return value + p * np.log(2) + (p + 1) * np.log(np.diag(factor)).sum(), gradient
 
 
-def coordinates_workspace(posterior: Posterior) -> tuple[np.ndarray, ...]:
+def coordinates_workspace(posterior: Posterior) -> tuple:
     """Scratch arrays of `unconstrained_value_and_gradient`, to be made once and used many times."""
     square = (posterior.n_variables, posterior.n_variables)
     squares = tuple(np.zeros(square) for _ in range(5))
@@ -133,9 +133,9 @@ def _add_prior(scales, centre_factor, work, gradient):
     for i in range(p):
         row = roots[i]
         for k in range(i % 4):
-            _add_row(row, factor[i, k], roots[k], 0, k + 1)
+            _add_row(row, factor[i, k], roots[k], ZERO, k + 1)
         for k in range(i % 4, i, 4):
-            _add_four(row, _four(factor[i], k), roots, k, 0, k + 4)
+            _add_four(row, _four(factor[i], k), roots, k, ZERO, k + 4)
         for j in range(i):
             row[j] /= -factor[i, i]
             value -= row[j] * row[j] / 2.0
@@ -150,10 +150,10 @@ def _add_prior(scales, centre_factor, work, gradient):
             total[j] = 0.0
         k = i + 1
         while (p - k) % 4:
-            _add_row(total, factor[k, i], product[k], 0, i + 1)
+            _add_row(total, factor[k, i], product[k], ZERO, i + 1)
             k += 1
         while k < p:
-            _add_four(total, _four_below(factor, k, i), product, k, 0, i + 1)
+            _add_four(total, _four_below(factor, k, i), product, k, ZERO, i + 1)
             k += 4
         for j in range(i + 1):
             row[j] = (row[j] - total[j]) / factor[i, i]
@@ -205,13 +205,13 @@ def coordinates_of(matrices, centre_factor):
 
 
 # Dense products of triangular matrices, as sums of weighted rows: two rows of the result and four of the
-# right factor at a time, as many as the registers hold. At these sizes this beats BLAS on full matrices,
-# and it does not depend on its threads. What a product leaves above its diagonal is not meant; factors
-# have zeros there. The rows that do not fit come first, where they are shortest. Columns are counted
-# without sign, which spares the compiler the question of negative indices, and it vectorises.
+# right factor at a time, as many as the registers hold. At these sizes this is faster than BLAS on full
+# matrices, and it does not depend on the threads of BLAS. Elements of a product above its diagonal have
+# no meaning; factors have zeros there. Rows beyond a multiple of two or four come first, where rows are
+# shortest. Columns are counted without sign: without a test for negative indices, loops are vectorised.
 
 
-@kernel
+@kernel(inline="always")
 def _unpack(x, triangle):
     """Write Z, with its zeros above the diagonal."""
     index = 0
@@ -224,15 +224,15 @@ def _unpack(x, triangle):
         index += 1
 
 
-@kernel
+@kernel(inline="always")
 def _clear(matrix):
-    """A loop is compiled in a tenth of the time of an assignment to all elements."""
+    """Set all elements to 0; a loop compiles in a tenth of the time of an assignment."""
     for i in range(matrix.shape[0]):
         for j in range(matrix.shape[1]):
             matrix[i, j] = 0.0
 
 
-@kernel
+@kernel(inline="always")
 def _transpose(matrix, transposed):
     for i in range(matrix.shape[0]):
         for j in range(matrix.shape[0]):
@@ -256,7 +256,7 @@ def _add_four(total, weights, rows, k, start, stop):
 
 @kernel(fastmath={"contract"})
 def _add_four_twice(first, second, a, b, rows, k, start, stop):
-    """The same for two rows, with weights a and b."""
+    """Add rows k to k + 3 to some columns of two rows, with weights a and b."""
     r0, r1, r2, r3 = rows[k], rows[k + 1], rows[k + 2], rows[k + 3]
     a0, a1, a2, a3 = a
     b0, b1, b2, b3 = b
@@ -265,12 +265,12 @@ def _add_four_twice(first, second, a, b, rows, k, start, stop):
         second[j] += b0 * r0[j] + b1 * r1[j] + b2 * r2[j] + b3 * r3[j]
 
 
-@kernel
+@kernel(inline="always")
 def _four(row, k):
     return row[k], row[k + 1], row[k + 2], row[k + 3]
 
 
-@kernel
+@kernel(inline="always")
 def _four_below(matrix, k, j):
     return matrix[k, j], matrix[k + 1, j], matrix[k + 2, j], matrix[k + 3, j]
 
@@ -285,11 +285,11 @@ def _multiply_triangles(left, right, product):
     for i in range(p % 2, p, 2):
         first, second = product[i], product[i + 1]
         for k in range(min(p % 4, i + 2)):
-            _add_row(first, left[i, k], right[k], 0, k + 1)
-            _add_row(second, left[i + 1, k], right[k], 0, k + 1)
+            _add_row(first, left[i, k], right[k], ZERO, k + 1)
+            _add_row(second, left[i + 1, k], right[k], ZERO, k + 1)
         for k in range(p % 4, i + 2, 4):
             a, b = _four(left[i], k), _four(left[i + 1], k)
-            _add_four_twice(first, second, a, b, right, k, 0, min(k + 4, i + 2))
+            _add_four_twice(first, second, a, b, right, k, ZERO, min(k + 4, i + 2))
 
 
 @kernel
@@ -326,16 +326,16 @@ def _multiply_symmetric(symmetric, factor, product):
         first, second = product[i], product[i + 1]
         for k in range(p % 4):
             stop = min(k + 1, i + 2)
-            _add_row(first, symmetric[i, k], factor[k], 0, stop)
-            _add_row(second, symmetric[i + 1, k], factor[k], 0, stop)
+            _add_row(first, symmetric[i, k], factor[k], ZERO, stop)
+            _add_row(second, symmetric[i + 1, k], factor[k], ZERO, stop)
         for k in range(p % 4, p, 4):
             a, b = _four(symmetric[i], k), _four(symmetric[i + 1], k)
-            _add_four_twice(first, second, a, b, factor, k, 0, min(k + 4, i + 2))
+            _add_four_twice(first, second, a, b, factor, k, ZERO, min(k + 4, i + 2))
 
 
 @kernel
 def _multiply_transposed(factor, right, product):
-    """Write the lower triangle of L0' R for lower triangular L0 and R, of which that alone is read."""
+    """Write the lower triangle of L0' R for L0 and R, of which only the lower triangles are read."""
     p = factor.shape[0]
     _clear(product)
     if p % 2:
@@ -343,15 +343,15 @@ def _multiply_transposed(factor, right, product):
             product[0, 0] += factor[k, 0] * right[k, 0]
     for i in range(p % 2, p, 2):
         first, second = product[i], product[i + 1]
-        _add_row(first, factor[i, i], right[i], 0, i + 1)
+        _add_row(first, factor[i, i], right[i], ZERO, i + 1)
         k = i + 1
         while (p - k) % 4:
-            _add_row(first, factor[k, i], right[k], 0, i + 1)
-            _add_row(second, factor[k, i + 1], right[k], 0, i + 2)
+            _add_row(first, factor[k, i], right[k], ZERO, i + 1)
+            _add_row(second, factor[k, i + 1], right[k], ZERO, i + 2)
             k += 1
         while k < p:
             a, b = _four_below(factor, k, i), _four_below(factor, k, i + 1)
-            _add_four_twice(first, second, a, b, right, k, 0, i + 2)
+            _add_four_twice(first, second, a, b, right, k, ZERO, i + 2)
             k += 4
 
 

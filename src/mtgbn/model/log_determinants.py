@@ -5,7 +5,7 @@ Likelihood, structure priors, posterior and gradient are all of the form
     sum over pairs of  outer_coefficient ln|M_outer| + inner_coefficient ln|M_inner|,
     M = sigma_h + shift,
 
-and differ only in the lists that they hand to this module.
+and differ only in their lists of pairs and coefficients.
 """
 
 from typing import NamedTuple
@@ -13,13 +13,13 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
-from mtgbn._utils.compiled import kernel
+from mtgbn._utils.compiled import ZERO, kernel
 from mtgbn.model.signed_sets import SignedSets
 
 __all__ = ["LogDeterminants", "batch", "log_determinants", "normaliser_coefficients", "workspace"]
 
 # Sets of one size are factorised side by side, this many at a time: enough to fill the vector units
-# and to hide the loop's own cost, few enough for the level 1 cache.
+# and to make the cost of the loop small, few enough for the level 1 cache.
 LANES = 64
 
 # Logarithms are taken of products of pivots while these stay in this range: two factors within it
@@ -32,9 +32,9 @@ class LogDeterminants(NamedTuple):
 
     Pairs with the same outer and inner size form a batch. Batches follow each other in the flat
     arrays; within one, the pairs are the contiguous axis. The rows of ``positions`` and ``shifts``
-    are the elements of the lower triangle of M, row by row: its place in the lower triangle of
-    sigma_h, flattened, and what is added to it there. The two rows of ``coefficients`` belong to the
-    pivots of the inner variables and to the others.
+    are the elements of the lower triangle of M, row by row: the place of an element in the flattened
+    lower triangle of sigma_h, and the number that is added to it. The two rows of ``coefficients``
+    belong to the pivots of the inner variables and of the other variables.
     """
 
     outer_sizes: np.ndarray
@@ -98,7 +98,7 @@ def batch(
         np.ascontiguousarray(kinds[:, 0]),
         np.ascontiguousarray(kinds[:, 1]),
         np.array(counts, dtype=np.int64),
-        # unsigned, so that indexing need not ask for negative values
+        # unsigned, so that indexing needs no test for negative values
         np.concatenate([*positions, []]).astype(np.uint32),
         np.concatenate([*shift_rows, []]),
         np.concatenate([*coefficients, []]),
@@ -144,9 +144,11 @@ def log_determinants(terms, sigma_h, gradient, work):
             for r in range(size):
                 if not eliminate_row(factor, r, n):
                     return -np.inf
-            value += _weighted_logarithms(factor, 0, inner, inner_coefficients, first[:n])
+            value += _weighted_logarithms(factor, ZERO, inner, inner_coefficients, first[:n])
             value += _weighted_logarithms(factor, inner, size, outer_coefficients, first[:n])
-            derivative[:elements, :n] = 0.0
+            for k in range(elements):
+                for column in range(n):
+                    derivative[k, column] = 0.0
             for r in range(size):
                 invert_row(factor, r, n)
                 _differentiate(
@@ -164,13 +166,13 @@ def log_determinants(terms, sigma_h, gradient, work):
     return value
 
 
-@kernel
+@kernel(inline="always")
 def gather(row, sigma_h, positions, shifts):
     for lane in range(row.size):
         row[lane] = sigma_h[positions[lane]] + shifts[lane]
 
 
-@kernel
+@kernel(inline="always")
 def scatter(gradient, positions, row):
     for lane in range(row.size):
         gradient[positions[lane]] += row[lane]
@@ -210,12 +212,13 @@ def _weighted_logarithms(factor, first_row, last_row, coefficients, product):
     """Sum of coefficient times ln D over some rows, with few logarithms."""
     if first_row == last_row:
         return 0.0
-    product[:] = 1.0
+    for lane in range(product.size):
+        product[lane] = 1.0
     for r in range(first_row, last_row):
         reciprocal = factor[r * (r + 1) // 2 + r]
         for lane in range(product.size):
             longer = product[lane] * reciprocal[lane]
-            # once out of range, out for good: it may come back with digits lost
+            # A product that left the range stays NaN: back in the range it would have lost digits.
             product[lane] = longer if SMALLEST_PRODUCT < longer < LARGEST_PRODUCT else np.nan
     total = 0.0
     running, coefficient = 1.0, coefficients[0]
@@ -247,7 +250,7 @@ def invert_row(factor, r, n):
             entry[lane] = -entry[lane]
 
 
-@kernel(error_model="numpy", fastmath={"contract"})
+@kernel(error_model="numpy", fastmath={"contract"}, inline="always")
 def _differentiate(factor, derivative, r, coefficients, weight, weighted):
     """Add the share of row r of K to the derivative.
 

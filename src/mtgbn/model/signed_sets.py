@@ -2,7 +2,7 @@
 
 The sets come in nested pairs, ``+outer - inner`` with ``inner`` contained in ``outer``: a family and
 its parents, a clique and its separator. One Cholesky factor of the outer set, inner variables first,
-serves both, so the pair and not the set is what is stored.
+serves both, so pairs are stored, not sets.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from mtgbn.errors import GraphError
-from mtgbn.graphs import junction_tree, topological_order
+from mtgbn.graphs.chordal import junction_tree
+from mtgbn.graphs.dags import topological_order
 
 __all__ = [
     "SignedSets",
@@ -54,7 +55,7 @@ def families(adjacencies: np.ndarray) -> SignedSets:
 
 
 def distinct_families(adjacencies: np.ndarray) -> SignedSets:
-    """Return the families that occur in any of the DAGs (m, p, p), weighted by how often they do."""
+    """Return the families that occur in any of the DAGs (m, p, p), weighted by their number."""
     p = adjacencies.shape[-1]
     parents = np.swapaxes(adjacencies, -1, -2).reshape(-1, p)
     children = np.arange(len(parents)) % p
@@ -77,7 +78,7 @@ def cliques_and_separators(adjacency: np.ndarray) -> SignedSets:
 
 
 def signed_sets(structure) -> SignedSets:
-    """Return the signed sets of whatever describes a structure.
+    """Return the signed sets of a structure in any form.
 
     Parameters
     ----------
@@ -131,7 +132,7 @@ def is_adjacency(structure) -> bool:
 
 
 def _checked(sets: SignedSets) -> SignedSets:
-    """Signed sets that compiled code may trust."""
+    """Signed sets that kernels can use without further checks."""
     members, starts, inner_sizes, weights = sets
     sound = (
         all(isinstance(array, np.ndarray) for array in sets)
@@ -161,7 +162,7 @@ def _checked_set(variables: Iterable) -> tuple[int, ...]:
 
 
 def _families(children: np.ndarray, parents: np.ndarray, weights: np.ndarray) -> SignedSets:
-    """Pairs of the given nodes with the parents that the rows of a boolean matrix mark."""
+    """Pairs of the given nodes with their parents, which the rows of a boolean matrix mark."""
     n_parents = parents.sum(axis=1)
     starts = np.concatenate(([0], np.cumsum(n_parents + 1)))
     members = np.empty(starts[-1], dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Cholesky factors of small principal submatrices, and solving with them, for compiled callers."""
+"""Kernels for Cholesky factors of small principal submatrices, and for solving with them."""
 
 import numpy as np
 
@@ -9,9 +9,9 @@ __all__ = ["factorise", "solve_backward", "solve_forward"]
 
 @kernel(error_model="numpy")
 def factorise(matrix, members, size, factor):
-    """Write the lower Cholesky factor of the first ``size`` members' submatrix.
+    """Write the lower Cholesky factor of the submatrix of the first ``size`` members.
 
-    False if that is not positive definite; the factor then has nan in it.
+    Returns False if the submatrix is not positive definite; the factor then contains NaN.
     """
     is_definite = True
     for i in range(size):

@@ -27,7 +27,8 @@ from mtgbn.paper.sampling import sample_sigma_h
 from mtgbn.paper.structure_priors import StructurePrior, gather_prior_scores
 from mtgbn.paper.triangulated import TriangulatedPrior, climb_triangulated
 from mtgbn.search.knowledge import Constraints
-from mtgbn.search.search import SearchSettings, score_differences, search_graph
+from mtgbn.search.local_scores import score_differences
+from mtgbn.search.methods import SearchSettings, search_graph
 from mtgbn.tasks import Tasks
 
 __all__ = ["EMProblem", "EMState", "advance", "draw_finally", "start"]

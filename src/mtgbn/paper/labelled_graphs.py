@@ -5,7 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from mtgbn.errors import GraphError, InputError
-from mtgbn.graphs import find_cycle, from_networkx
+from mtgbn.graphs import from_networkx
+from mtgbn.graphs.dags import find_cycle
 from mtgbn.tasks import Tasks
 
 __all__ = ["stack_graphs"]

@@ -6,7 +6,8 @@ import numpy as np
 from scipy.special import gammaln
 
 from mtgbn.errors import InputError
-from mtgbn.graphs import moral_graph, triangulate
+from mtgbn.graphs.chordal import triangulate
+from mtgbn.graphs.dags import moral_graph
 from mtgbn.model.arguments import check_adjacencies, check_delta, check_positive_definite
 from mtgbn.model.densities import checked_log_normaliser
 from mtgbn.model.signed_sets import SignedSets, cliques_and_separators, families, signed_sets
@@ -105,7 +106,7 @@ def gather_prior_scores(
         halves = np.log(np.einsum("tii->it", draws)) / 2
         means = halves.mean(axis=1)
         bonus = bonus + (means[:, None] + means)
-        deviations = halves - means[:, None]
+        deviations = np.ascontiguousarray(halves - means[:, None])
     # The normaliser of the prior cancels the determinants of sigma_h itself.
     return scores._replace(
         matrices=np.ascontiguousarray((draws + scatter).transpose(1, 2, 0)),

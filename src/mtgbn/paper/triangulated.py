@@ -8,15 +8,14 @@ for comparisons with the paper.
 import numpy as np
 
 from mtgbn._utils.seeds import seed_sequence
-from mtgbn.graphs import junction_tree, moral_graph, triangulate
+from mtgbn.graphs.chordal import junction_tree, triangulate
+from mtgbn.graphs.dags import moral_graph
 from mtgbn.model.arguments import check_delta
 from mtgbn.model.log_determinants import normaliser_coefficients
 from mtgbn.model.signed_sets import signed_sets
-from mtgbn.search.found import Found
 from mtgbn.search.hill_climbing import check_initial, has_path, shake
 from mtgbn.search.knowledge import Constraints, check_constraints
-from mtgbn.search.local_scores import LocalScores
-from mtgbn.search.search import graph_score
+from mtgbn.search.local_scores import Found, LocalScores, graph_score
 
 __all__ = ["TriangulatedPrior", "climb_triangulated"]
 
@@ -81,6 +80,7 @@ def climb_triangulated(
         found = _climb(scores, prior, constraints, graph)
         if found.score > best.score + scores.improvement:
             best = found
+    assert best is not None  # there is one climb at least
     return best
 
 
@@ -113,8 +113,7 @@ def _neighbours(adjacency: np.ndarray, constraints: Constraints):
             yield changed
             continue
         changed[j, i] = False
-        is_reversal = bool(adjacency[j, i])
-        if is_reversal and constraints.required[j, i]:
+        if adjacency[j, i] and constraints.required[j, i]:
             continue
-        if counts[j] < constraints.max_parents and not has_path(adjacency, j, i, is_reversal):
+        if counts[j] < constraints.max_parents and not has_path(adjacency, j, i):
             yield changed

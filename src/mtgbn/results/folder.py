@@ -23,7 +23,7 @@ import mtgbn
 from mtgbn._utils.files import read_npz, sync_folder, writing
 from mtgbn.chain.draws import Draws
 from mtgbn.errors import InputError
-from mtgbn.graphs import to_dot, to_graphml
+from mtgbn.graphs.convert import to_dot, to_graphml
 from mtgbn.learn import AVG, MTGBN, SIG
 from mtgbn.learn.joint import Iteration
 from mtgbn.learn.probabilities import EdgeDiagnostics

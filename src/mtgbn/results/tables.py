@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mtgbn._utils.files import table_text
-from mtgbn.graphs import restricted_cpdag
+from mtgbn.graphs.equivalence import restricted_cpdag
 from mtgbn.learn import AVG, MTGBN, SIG
 
 __all__ = [

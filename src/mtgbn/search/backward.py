@@ -1,29 +1,30 @@
 """The backward phase of greedy equivalence search (Chickering 2002): delete edges of a class.
 
-Single deletions from a DAG miss those that only another member of its Markov equivalence class makes
-possible. Here the edge x -> y or x - y of the CPDAG goes, together with a choice of which common
-neighbours become children, whenever that improves the score.
+Single deletions from a DAG miss deletions that only another member of its Markov equivalence class
+makes possible. Here the edge x -> y or x - y of the CPDAG is deleted, with a choice of which common
+neighbours become children, whenever the deletion improves the score.
 """
 
 from itertools import combinations
 
 import numpy as np
 
-from mtgbn.graphs import consistent_extension, cpdag
-from mtgbn.search.found import Found
-from mtgbn.search.local_scores import LocalScores, local_score, scores_workspace
+from mtgbn.graphs import cpdag
+from mtgbn.graphs.equivalence import consistent_extension
+from mtgbn.search.local_scores import Found, LocalScores, local_score, scores_workspace
 
 __all__ = ["delete_backward"]
 
-# An edge with more common neighbours has over a thousand ways to go; those beyond become children.
+# An edge with ten common neighbours has over a thousand deletions. Common neighbours beyond this number
+# always become children.
 _MOST_NEIGHBOURS = 5
 
 
 def delete_backward(scores: LocalScores, found: Found) -> Found:
-    """Delete edges, the best first, while that improves the score; no constraints are kept.
+    """Delete edges, the best first, while a deletion improves the score; there are no constraints.
 
-    Gains are those of a class. Where its members are not equally good, the one at the end may be worse
-    than the graph at hand, which then stays.
+    Gains are computed for a Markov equivalence class. Where its members do not score equally, the last
+    graph may be worse than the one that was given, which is then returned.
     """
     workspace = scores_workspace(scores, len(found.adjacency) - 1)
     known: dict[tuple[int, bytes], float] = {}

@@ -2,24 +2,24 @@
 
 An order decides a DAG: every variable takes its parents from its predecessors by growing and
 shrinking. One variable after the other is moved to its best place until no move improves the score. A
-move matters only to those variables whose walk down their tree took the moved one or would have taken
-it; all others keep their score, so that a move costs a few walks instead of three for every place.
+move changes the score only of variables whose walk down their tree took the moved variable, or would
+have taken it had it been allowed. So a move costs a few walks instead of three for every place.
 """
 
 import numpy as np
 
 from mtgbn._utils.arguments import check_count, real_array
-from mtgbn._utils.compiled import kernel
+from mtgbn._utils.compiled import NONE, kernel
 from mtgbn._utils.seeds import seed_sequence
 from mtgbn.errors import InputError
-from mtgbn.search.found import Found
 from mtgbn.search.grow_shrink import FULL, Walk, enlarge, grow_shrink, plant
 from mtgbn.search.knowledge import Constraints, check_constraints
-from mtgbn.search.local_scores import LocalScores, scores_workspace
+from mtgbn.search.local_scores import Found, LocalScores, scores_workspace
 
 __all__ = ["boss"]
 
-# Searches need a handful of sweeps over the variables; so many are a circle.
+# Searches need a handful of sweeps over the variables; a search that has not ended after this many goes
+# round in circles by rounding errors.
 _MOST_SWEEPS = 1000
 
 
@@ -41,7 +41,7 @@ def boss(
         What a graph may and must contain; see `Knowledge`.
     n_restarts : int
         Searches after the first, each from the best order so far with a third of the variables put
-        at random places. They share all scores.
+        at random places. All searches share their local scores.
     initial : array (p,), optional
         The order from which the first search starts; random if left out.
     random_state : int, numpy.random.SeedSequence or numpy.random.Generator, optional
@@ -58,9 +58,9 @@ def boss(
         if not np.array_equal(np.sort(order), np.arange(p)):
             raise InputError("initial must be a permutation of the variables 0 to p - 1")
         order = order.astype(np.int64)
-    best = best_order = None
-    for start in range(n_restarts + 1):
-        if start > 0:
+    best, best_order = None, order
+    for _ in range(n_restarts + 1):
+        if best is not None:
             order = _displace_third(best_order, rng)
         order = _obey(order, constraints.required)
         visits = rng.permutation(p)
@@ -70,11 +70,12 @@ def boss(
             forest = enlarge(forest, constraints)
         if best is None or score > best.score + scores.improvement:
             best, best_order = Found(adjacency, float(score)), order
+    assert best is not None  # there is one search at least
     return best
 
 
 def _displace_third(order: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """The order with a third of its variables, and two more, taken out and put anywhere."""
+    """Take a third of the variables, and two more, out of the order and put them anywhere."""
     p = len(order)
     moved = rng.choice(p, min(p // 3 + 2, p), replace=False).tolist()
     displaced = [variable for variable in order.tolist() if variable not in moved]
@@ -84,7 +85,7 @@ def _displace_third(order: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def _obey(order: np.ndarray, required: np.ndarray) -> np.ndarray:
-    """The order with as little change as puts every required parent before its child."""
+    """The order, changed as little as possible, with every required parent before its child."""
     if not required.any():
         return order
     obeyed = []
@@ -104,7 +105,7 @@ def _search_from(scores, forest, order, visits, constraints, adjacency, work):
     return _read_graph(scores, forest, order, constraints, adjacency, work)
 
 
-@kernel(error_model="numpy")
+@kernel(error_model="numpy", inline="always")
 def _read_graph(scores, forest, order, constraints, adjacency, work):
     """Write the DAG of an order and return its score; `FULL` if the forest has no room."""
     p = order.size
@@ -123,7 +124,7 @@ def _read_graph(scores, forest, order, constraints, adjacency, work):
     return total
 
 
-@kernel(error_model="numpy")
+@kernel(error_model="numpy", inline="always")
 def _improve(scores, forest, order, visits, constraints, work):
     """Visit all variables until no move improves the order; False if the forest is full."""
     p = order.size
@@ -133,9 +134,9 @@ def _improve(scores, forest, order, visits, constraints, work):
     own_walk = Walk(walks.parents, np.zeros(p, np.bool_), np.zeros(p, np.bool_))
     trial = Walk(walks.parents, np.zeros(p, np.bool_), np.zeros(p, np.bool_))
     current = np.empty(p)
-    if not _walk_all(scores, forest, order, constraints, walks, current, -1, work):
+    if not _walk_all(scores, forest, order, constraints, walks, current, NONE, work):
         return False
-    others = np.empty(p - 1, dtype=order.dtype)
+    others = np.empty(p - 1, dtype=np.int64)
     before = np.zeros(p, dtype=np.bool_)
     own = np.empty(p)
     without = np.empty(p)  # scores of the others, without and with the moved variable before them
@@ -148,7 +149,7 @@ def _improve(scores, forest, order, visits, constraints, work):
         for moved in visits:
             now = 0
             count = 0
-            # Places between what must come before the moved variable and what must come after it.
+            # Places after the required parents of the moved variable and before its required children.
             first, last = 0, p - 1
             for k in range(p):
                 if order[k] == moved:
@@ -160,7 +161,8 @@ def _improve(scores, forest, order, visits, constraints, work):
                     last = count
                 others[count] = order[k]
                 count += 1
-            before[:] = False
+            for k in range(p):
+                before[k] = False
             for k in range(first):
                 before[others[k]] = True
             for k in range(first, last + 1):
@@ -189,7 +191,8 @@ def _improve(scores, forest, order, visits, constraints, work):
                 if without[k] == FULL or with_moved[k] == FULL:
                     return False
                 before[other] = True
-            # At place k: own[k], those up to k without the moved variable, those from k on with it.
+            # At place k the moved variable scores own[k]; the variables before it score without it as a
+            # predecessor, the variables after it with it.
             others_now = 0.0
             for k in range(first, last):
                 others_now += with_moved[k]

@@ -1,16 +1,16 @@
-"""Grow-shrink trees: the parents of a node among its predecessors, remembered (Andrews et al. 2023).
+"""Grow-shrink trees: the parents of a node among its predecessors, kept in memory (Andrews et al. 2023).
 
-For every node a tree of parent sets: at the root none, below it each set that growing has passed
-through. A tree node knows all variables that would improve it, best first, so that growing from any
-set of predecessors is a walk down the tree; only new tree nodes cost a score. Where a walk ends,
-shrinking is remembered too.
+Every node has a tree of parent sets: the empty set at the root, below it each set that growing has
+passed through. A tree node keeps all variables that would improve its score, best first, so growing
+from any set of predecessors is a walk down the tree; only new tree nodes need local scores. The result
+of shrinking is kept at the tree node where a walk ends.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from mtgbn._utils.compiled import kernel
+from mtgbn._utils.compiled import ZERO, kernel
 from mtgbn.search.knowledge import Constraints
 from mtgbn.search.local_scores import LocalScores, best_first, local_score, score_additions
 
@@ -27,8 +27,8 @@ class Forest(NamedTuple):
     ----------
     used : array (2,)
         Tree nodes and candidates in use.
-    first, count : array (capacity,)
-        Where a tree node's candidates start, and how many there are; -1 before it was looked at.
+    first, n_candidates : array (capacity,)
+        Where a tree node's candidates start, and their number; -1 before they were computed.
     grown, shrunk : array (capacity,)
         Score of the parent set, and after shrinking; NaN before it was computed.
     parents : array (capacity, words)
@@ -43,7 +43,7 @@ class Forest(NamedTuple):
 
     used: np.ndarray
     first: np.ndarray
-    count: np.ndarray
+    n_candidates: np.ndarray
     grown: np.ndarray
     shrunk: np.ndarray
     parents: np.ndarray
@@ -58,19 +58,18 @@ def plant(constraints: Constraints, capacity: int | None = None) -> Forest:
     p = len(constraints.required)
     capacity = max(capacity or 64 * p, p + 1)
     room = 8 * capacity + p
-    forest = Forest(
-        np.array([p, 0], dtype=np.int64),
-        np.full(capacity, -1, dtype=np.int64),
-        np.full(capacity, -1, dtype=np.int64),
-        np.full(capacity, np.nan),
-        np.full(capacity, np.nan),
-        np.zeros((capacity, (p + 63) // 64), dtype=np.uint64),
-        np.empty(room, dtype=np.int32),
-        np.empty(room, dtype=np.int32),
-        np.empty(room),
-        constraints.required.any(axis=0),
+    return Forest(
+        used=np.array([p, 0], dtype=np.int64),
+        first=np.full(capacity, -1, dtype=np.int64),
+        n_candidates=np.full(capacity, -1, dtype=np.int64),
+        grown=np.full(capacity, np.nan),
+        shrunk=np.full(capacity, np.nan),
+        parents=np.zeros((capacity, (p + 63) // 64), dtype=np.uint64),
+        candidates=np.empty(room, dtype=np.int32),
+        children=np.empty(room, dtype=np.int32),
+        gains=np.empty(room),
+        has_required=np.logical_or.reduce(constraints.required),
     )
-    return forest
 
 
 def enlarge(forest: Forest, constraints: Constraints) -> Forest:
@@ -82,15 +81,15 @@ def enlarge(forest: Forest, constraints: Constraints) -> Forest:
 
 
 class Walk(NamedTuple):
-    """What a walk down a tree met: scratch, and why its end is where it is.
+    """The parents of a walk down a tree, and the variables that decided where the walk ended.
 
     Attributes
     ----------
     parents : array (p,)
         The parents on the way, required ones first.
     accepted, rejected : array (p,)
-        Variables that the walk took, and those that it would have taken had they been allowed. With any
-        other variable allowed or not, it would end at the same place.
+        Variables that the walk took, and variables that it would have taken had they been predecessors.
+        Whether any other variable is a predecessor does not change where the walk ends.
     """
 
     parents: np.ndarray
@@ -105,16 +104,18 @@ def new_walk(p: int) -> Walk:
 
 @kernel(error_model="numpy")
 def grow_shrink(scores: LocalScores, forest: Forest, node, before, constraints, walk, work):
-    """Best score found for ``node`` with parents among those before it; `FULL` if the forest is.
+    """Best score of ``node`` with parents among its predecessors, and the tree node of these parents.
 
-    The caller sees to it that required parents are among them. The parents found are the bits of
-    ``forest.parents`` at the tree node that is returned second.
+    ``before`` marks the predecessors, which must include the required parents. The parents are the
+    bits of ``forest.parents`` at the tree node. The score is `FULL` if the forest has no room left.
     """
     place = node
     parents = walk.parents
-    walk.accepted[:] = False
-    walk.rejected[:] = False
-    n_required = 0
+    for a in range(before.size):
+        walk.accepted[a] = False
+    for a in range(before.size):
+        walk.rejected[a] = False
+    n_required = ZERO
     if forest.has_required[node]:
         for a in range(before.size):
             if constraints.required[a, node]:
@@ -122,14 +123,14 @@ def grow_shrink(scores: LocalScores, forest: Forest, node, before, constraints, 
                 n_required += 1
     n_parents = n_required
     while True:
-        if forest.count[place] < 0 and not _look(
+        if forest.n_candidates[place] < 0 and not _find_candidates(
             scores, forest, node, place, parents, n_parents, constraints, work
         ):
             return FULL, place
         if n_parents == constraints.max_parents:
             break
         step = -1
-        for c in range(forest.first[place], forest.first[place] + forest.count[place]):
+        for c in range(forest.first[place], forest.first[place] + forest.n_candidates[place]):
             candidate = forest.candidates[c]
             if before[candidate]:
                 step = c
@@ -153,18 +154,18 @@ def grow_shrink(scores: LocalScores, forest: Forest, node, before, constraints, 
     return forest.shrunk[place], place
 
 
-@kernel(error_model="numpy")
-def _look(scores, forest, node, place, parents, n_parents, constraints, work):
-    """Find the variables that improve a tree node; False if there is no room for them."""
+@kernel(error_model="numpy", inline="always")
+def _find_candidates(scores, forest, node, place, parents, n_parents, constraints, work):
+    """Find the variables that improve the score of a tree node; False if the forest has no room."""
     p = scores.matrices.shape[0]
     if forest.used[1] + p > forest.candidates.size:
         return False
-    others = constraints.allowed[:, node].copy()
+    others = np.empty(p, dtype=np.bool_)
+    for a in range(p):
+        others[a] = constraints.allowed[a, node] and n_parents < constraints.max_parents
     for r in range(n_parents):
         others[parents[r]] = False
     additions = np.empty(p)
-    if n_parents == constraints.max_parents:
-        others[:] = False
     base = score_additions(scores, node, parents, n_parents, others, additions, work)
     forest.grown[place] = base
     start = forest.used[1]
@@ -174,16 +175,18 @@ def _look(scores, forest, node, place, parents, n_parents, constraints, work):
         forest.children[start + c] = -1
         forest.gains[start + c] = additions[candidates[c]]
     forest.first[place] = start
-    forest.count[place] = count
+    forest.n_candidates[place] = count
     forest.used[1] += count
     return True
 
 
-@kernel(error_model="numpy")
+@kernel(error_model="numpy", inline="always")
 def _shrink(scores, forest, node, place, parents, n_parents, n_required, work):
-    """Drop parents that are not required, the most useless first, while that improves the score."""
-    kept = parents[:n_parents].copy()
-    fewer = np.empty(n_parents, dtype=parents.dtype)
+    """Drop parents that are not required, the least useful first, while dropping improves the score."""
+    kept = np.empty(n_parents, dtype=np.int64)
+    fewer = np.empty(n_parents, dtype=np.int64)
+    for r in range(n_parents):
+        kept[r] = parents[r]
     best = forest.grown[place]
     size = n_parents
     while size > 0:
@@ -200,5 +203,5 @@ def _shrink(scores, forest, node, place, parents, n_parents, n_required, work):
         for t in range(drop, size):
             kept[t] = kept[t + 1]
     forest.shrunk[place] = best
-    for parent in kept[:size]:
-        forest.parents[place, parent // 64] |= np.uint64(1) << np.uint64(parent % 64)
+    for r in range(size):
+        forest.parents[place, kept[r] // 64] |= np.uint64(1) << np.uint64(kept[r] % 64)

@@ -1,21 +1,21 @@
 """Hill climbing over DAGs: add, delete or reverse one edge at a time (the search of the paper's MMHC).
 
-Of every node the gain of toggling each possible parent is kept and renewed only when the node's own
-parents change. Where no such move improves the score, one parent may be exchanged for another. With a
-tabu list the search goes on from a local optimum, over the least bad move that does not touch a recent
-pair, and returns the best graph that it has seen.
+For every node, the gain of adding or deleting each possible parent is kept, and computed anew only
+when the parents of the node change. Where no move improves the score, one parent may be exchanged for
+another. With a tabu list the search goes on from a local optimum by the best move that does not touch
+a recently changed pair, and returns the best graph of all.
 """
 
 import numpy as np
 
 from mtgbn._utils.arguments import check_count
-from mtgbn._utils.compiled import kernel
+from mtgbn._utils.compiled import NONE, kernel
 from mtgbn._utils.seeds import seed_sequence
 from mtgbn.errors import InputError
-from mtgbn.graphs import topological_order
-from mtgbn.search.found import Found
+from mtgbn.graphs.dags import topological_order
 from mtgbn.search.knowledge import Constraints, check_constraints
 from mtgbn.search.local_scores import (
+    Found,
     LocalScores,
     best_first,
     local_score,
@@ -49,9 +49,9 @@ def hill_climb(
     n_restarts : int
         Climbs from the best graph so far with as many edges changed at random as it has nodes.
     tabu : int
-        Moves without a new best graph after which the search ends; a pair that was changed is left
-        alone as long, but at most for half as many moves as there are pairs, unless touching it
-        gives a new best graph.
+        Moves without a new best graph after which the search ends. A pair that was changed is tabu for
+        the same number of moves, but at most for half as many moves as there are pairs, unless changing
+        it gives a new best graph.
     exchange : bool
         Also exchange one parent for another. False: the moves of the paper.
     random_state : int, numpy.random.SeedSequence or numpy.random.Generator, optional
@@ -67,12 +67,13 @@ def hill_climb(
     rng = np.random.default_rng(seed_sequence(random_state))
     work = scores_workspace(scores, p - 1)
     best = None
-    for start in range(n_restarts + 1):
-        if start > 0:
+    for _ in range(n_restarts + 1):
+        if best is not None:
             adjacency = shake(best.adjacency, constraints, rng)
         score = _climb(scores, adjacency, constraints, tabu, exchange, work)
         if best is None or score > best.score + scores.improvement:
             best = Found(adjacency, float(score))
+    assert best is not None  # there is one climb at least
     return best
 
 
@@ -95,13 +96,13 @@ def check_initial(initial, constraints: Constraints) -> np.ndarray:
 
 
 def shake(adjacency: np.ndarray, constraints: Constraints, rng) -> np.ndarray:
-    """The graph after p random changes of edges that leave it a graph that is allowed."""
+    """The graph after p random changes of edges, each of which leaves it an allowed DAG."""
     shaken = adjacency.copy()
     pairs = np.argwhere(constraints.allowed & ~constraints.required & ~constraints.required.T)
     for i, j in rng.permutation(pairs)[: len(adjacency)]:
         if shaken[i, j]:
             shaken[i, j] = False
-        elif not has_path(shaken, j, i, True):  # an edge j -> i would be turned round
+        elif not has_path(shaken, j, i):  # an edge j -> i would be reversed
             shaken[j, i] = False
             if shaken[:, j].sum() < constraints.max_parents:
                 shaken[i, j] = True
@@ -114,12 +115,12 @@ def _climb(scores, adjacency, constraints, tabu, exchange, work):
     p = adjacency.shape[0]
     families = np.empty(p)
     gains = np.empty((p, p))
-    settled = np.zeros(p, dtype=np.bool_)  # with these parents there is no better exchange
+    settled = np.zeros(p, dtype=np.bool_)  # no exchange improves the present parents of the node
     for node in range(p):
         families[node] = _renew(scores, adjacency, constraints, node, gains, work)
     best_graph = adjacency.copy()
     best = total = families.sum()
-    until = np.zeros((p, p), dtype=np.int64)  # the pair is left alone before this move
+    until = np.zeros((p, p), dtype=np.int64)  # the pair is tabu before this move
     tenure = min(tabu, p * (p - 1) // 4)  # with few pairs all would soon be tabu
     since_best = 0
     move = 0
@@ -137,7 +138,8 @@ def _climb(scores, adjacency, constraints, tabu, exchange, work):
                     best, since_best = total, 0
                     _copy(adjacency, best_graph)
                 continue
-        # The last condition is for gains that rounding pretends: no search needs so many moves back up.
+        # The last condition ends searches whose gains are rounding errors: none needs p * p moves to get
+        # back to the best score.
         if tail < 0 or (
             since_best >= tabu and (gain <= scores.improvement or since_best > tabu + p * p)
         ):
@@ -160,36 +162,38 @@ def _climb(scores, adjacency, constraints, tabu, exchange, work):
     return best
 
 
-@kernel(error_model="numpy")
+@kernel(error_model="numpy", inline="always")
 def _exchange(scores, adjacency, constraints, families, settled, work):
     """Exchange the parent of some node for a better one, in place; returns the node, or -1.
 
-    Nodes that are ``settled`` are passed over, and those that turn out to be are marked: of them no
-    exchange is better, whatever the rest of the graph.
+    Nodes that are ``settled`` are skipped. Nodes of which no exchange improves the score, whatever the
+    rest of the graph, are marked as settled.
     """
     p = adjacency.shape[0]
     additions = np.empty(p)
+    possible = np.empty(p, dtype=np.bool_)
     order = np.empty(p, dtype=np.int64)
+    fewer = np.empty(p, dtype=np.int64)
     for node in range(p):
         if settled[node]:
             continue
         settled[node] = True
         parents = parents_of(adjacency, node)
-        fewer = np.empty(max(parents.size - 1, 0), dtype=parents.dtype)
-        possible = constraints.allowed[:, node] & ~adjacency[:, node]
+        for a in range(p):
+            possible[a] = constraints.allowed[a, node] and not adjacency[a, node]
         for r in range(parents.size):
             if constraints.required[parents[r], node]:
                 continue
             for t in range(parents.size - 1):
                 fewer[t] = parents[t] if t < r else parents[t + 1]
-            score_additions(scores, node, fewer, fewer.size, possible, additions, work)
+            score_additions(scores, node, fewer, parents.size - 1, possible, additions, work)
             for a in order[: best_first(additions, families[node] + scores.improvement, order)]:
                 settled[node] = False
-                if not has_path(adjacency, node, a, False):
+                if not adjacency[node, a] and not has_path(adjacency, node, a):
                     adjacency[parents[r], node] = False
                     adjacency[a, node] = True
                     return node
-    return -1
+    return NONE
 
 
 @kernel(error_model="numpy")
@@ -197,14 +201,14 @@ def _renew(scores, adjacency, constraints, node, gains, work):
     """Write the gain of toggling every parent of a node, and return its present score."""
     p = adjacency.shape[0]
     parents = parents_of(adjacency, node)
-    possible = constraints.allowed[:, node] & ~adjacency[:, node]
-    if parents.size >= p - 1:
-        possible[:] = False
+    possible = np.empty(p, dtype=np.bool_)
+    for a in range(p):
+        possible[a] = constraints.allowed[a, node] and not adjacency[a, node]
     additions = np.empty(p)
     base = score_additions(scores, node, parents, parents.size, possible, additions, work)
     for a in range(p):
         gains[a, node] = additions[a] - base
-    fewer = np.empty(parents.size, dtype=parents.dtype)
+    fewer = np.empty(p, dtype=np.int64)
     for r in range(parents.size):
         for t in range(parents.size - 1):
             fewer[t] = parents[t] if t < r else parents[t + 1]
@@ -212,11 +216,11 @@ def _renew(scores, adjacency, constraints, node, gains, work):
     return base
 
 
-@kernel
+@kernel(error_model="numpy", inline="always")
 def _best_move(adjacency, constraints, gains, until, move, aspiration):
     """The legal move with the largest gain: tail, head, whether it reverses, gain; tail -1: none.
 
-    A pair that is to be left alone may be touched for a gain above ``aspiration``.
+    A tabu pair may be changed for a gain above ``aspiration``.
     """
     p = adjacency.shape[0]
     counts = np.zeros(p, dtype=np.int64)
@@ -224,7 +228,7 @@ def _best_move(adjacency, constraints, gains, until, move, aspiration):
         for j in range(p):
             counts[j] += adjacency[i, j]
     best = -np.inf
-    tail = head = -1
+    tail = head = NONE
     reverse = False
     for i in range(p):
         for j in range(p):
@@ -240,7 +244,7 @@ def _best_move(adjacency, constraints, gains, until, move, aspiration):
                     turned > least
                     and constraints.allowed[j, i]
                     and counts[i] < constraints.max_parents
-                    and not has_path(adjacency, i, j, True)
+                    and not has_path(adjacency, i, j)
                 ):
                     best, tail, head, reverse = turned, i, j, True
             elif (
@@ -248,15 +252,15 @@ def _best_move(adjacency, constraints, gains, until, move, aspiration):
                 and constraints.allowed[i, j]
                 and not adjacency[j, i]
                 and counts[j] < constraints.max_parents
-                and not has_path(adjacency, j, i, False)
+                and not has_path(adjacency, j, i)
             ):
                 best, tail, head, reverse = gains[i, j], i, j, False
     return tail, head, reverse, best
 
 
 @kernel
-def has_path(adjacency, start, end, not_directly):
-    """Whether a directed path leads from start to end, other than the edge itself if so wished."""
+def has_path(adjacency, start, end):
+    """Whether a directed path other than the edge start -> end leads from start to end."""
     p = adjacency.shape[0]
     seen = np.zeros(p, dtype=np.bool_)
     stack = np.empty(p, dtype=np.int64)
@@ -269,7 +273,7 @@ def has_path(adjacency, start, end, not_directly):
         for child in range(p):
             if adjacency[node, child] and not seen[child]:
                 if child == end:
-                    if node == start and not_directly:
+                    if node == start:
                         continue
                     return True
                 seen[child] = True
@@ -280,7 +284,7 @@ def has_path(adjacency, start, end, not_directly):
 
 @kernel
 def _copy(source, target):
-    """A loop is compiled faster than an assignment of arrays, which checks their shapes."""
+    """Copy a matrix; a loop compiles faster than an assignment of arrays, which checks their shapes."""
     for i in range(source.shape[0]):
         for j in range(source.shape[1]):
             target[i, j] = source[i, j]

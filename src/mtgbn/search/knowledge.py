@@ -1,7 +1,7 @@
-"""What is known about a graph before any data: edges required or forbidden, tiers, a limit on parents.
+"""What is known about a graph a priori: edges required or forbidden, tiers, a limit on parents.
 
-People speak of variables by name (`Knowledge`), searches of matrices (`Constraints`); between the two
-every contradiction is found, so that a search can take for granted that some DAG fits.
+`Knowledge` names variables, `Constraints` are matrices for the searches. `Knowledge.resolve` makes the
+one from the other and finds every contradiction, so a search can assume that some DAG fits.
 """
 
 import json
@@ -15,7 +15,7 @@ import numpy as np
 from mtgbn._utils.arguments import check_count, real_array
 from mtgbn._utils.names import check_names, listed, unknown_name
 from mtgbn.errors import InputError
-from mtgbn.graphs import descendants, find_cycle
+from mtgbn.graphs.dags import descendants, find_cycle
 
 __all__ = ["Constraints", "Knowledge", "check_constraints", "no_constraints", "restrict"]
 
@@ -23,7 +23,7 @@ Edge = tuple[str, str]
 
 
 class Constraints(NamedTuple):
-    """What a search may and must do.
+    """Edges that a search may and must use.
 
     Attributes
     ----------
@@ -32,6 +32,12 @@ class Constraints(NamedTuple):
     required : array (p, p)
         ``required[i, j]``: i -> j must be in the graph. These edges are a DAG, all of them allowed.
     max_parents : int
+
+    Examples
+    --------
+    >>> Knowledge(required=[("a", "b")], max_parents=1).resolve(["a", "b"]).required.astype(int)
+    array([[0, 1],
+           [0, 0]])
     """
 
     allowed: np.ndarray
@@ -46,7 +52,7 @@ def no_constraints(p: int) -> Constraints:
 
 
 def check_constraints(constraints: Constraints | None, p: int) -> Constraints:
-    """Return constraints that compiled code can trust; None stands for none."""
+    """Return constraints in the form that kernels take; None means no constraints."""
     if constraints is None:
         return no_constraints(p)
     if not isinstance(constraints, Constraints):
@@ -69,7 +75,7 @@ def check_constraints(constraints: Constraints | None, p: int) -> Constraints:
 
 
 def restrict(constraints: Constraints, candidates) -> Constraints:
-    """Allow the candidates only, and what is required.
+    """Allow only candidates and required edges.
 
     Parameters
     ----------
@@ -93,7 +99,7 @@ def restrict(constraints: Constraints, candidates) -> Constraints:
 
 @dataclass(frozen=True)
 class Knowledge:
-    """What is known about a graph, by names of variables.
+    """What is known about a graph a priori, by names of variables.
 
     Edges and the members of each tier are kept sorted and without repetition.
 
@@ -105,9 +111,9 @@ class Knowledge:
         Pairs (source, target) of which source -> target must not be; the other direction may.
     tiers : blocks of variables, optional
         In causal order: no edge leads from a later to an earlier block. Variables in no block may have
-        edges from and to all.
+        edges from and to all variables.
     max_parents : int, optional
-        Most parents that any variable may have.
+        Largest number of parents of a variable.
 
     Examples
     --------
@@ -164,7 +170,7 @@ class Knowledge:
             ) from error
 
     def to_dict(self) -> dict[str, Any]:
-        """Lists, strings and numbers that JSON can hold."""
+        """The knowledge as lists, strings and numbers that JSON can hold."""
         return {
             "required": [list(edge) for edge in self.required],
             "forbidden": [list(edge) for edge in self.forbidden],
@@ -175,7 +181,7 @@ class Knowledge:
     def resolve(self, variables: Sequence[str]) -> Constraints:
         """Return the constraints on these variables, in their order.
 
-        An edge is allowed exactly when it is in some DAG that agrees with all that is known.
+        An edge is allowed exactly when it is in some DAG that agrees with all of the knowledge.
 
         Raises
         ------
@@ -200,7 +206,7 @@ class Knowledge:
         if cycle:
             named = " -> ".join(variables[node] for node in [*cycle, cycle[0]])
             raise InputError(
-                f"the required edges form the cycle {named}; require one of them less, or turn it"
+                f"the required edges form the cycle {named}; remove or reverse one of them"
             )
         counts = required.sum(axis=0)
         for node in np.flatnonzero(counts > max_parents).tolist():
@@ -214,13 +220,13 @@ class Knowledge:
         return Constraints(allowed, required, max_parents)
 
     def _pairs(self, edges, key: str, position: Mapping[str, int]) -> list[tuple[int, int]]:
-        return [
-            tuple(_position(name, position, f"the {key} edge {_arrow(*edge)}") for name in edge)
-            for edge in edges
-        ]
+        def place(name: str, edge: Edge) -> int:
+            return _position(name, position, f"the {key} edge {_arrow(*edge)}")
+
+        return [(place(edge[0], edge), place(edge[1], edge)) for edge in edges]
 
     def _ranks(self, position: Mapping[str, int]) -> np.ndarray:
-        """Tier of every variable; -1 if it is in none."""
+        """Number of the tier of every variable; -1 if it is in none."""
         rank = np.full(len(position), -1)
         for number, tier in enumerate(self.tiers):
             for name in tier:
@@ -228,7 +234,7 @@ class Knowledge:
         return rank
 
     def _refusal(self, source: str, target: str) -> InputError:
-        """The error for an edge that is required, yet forbidden or against the tiers."""
+        """The error for a required edge that is forbidden or against the tiers."""
         edge = _arrow(source, target)
         if (source, target) in self.forbidden:
             return InputError(
@@ -301,7 +307,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(content) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise InputError(f"the key {twice!r} is there twice; merge the two")
+        raise InputError(f"the key {twice!r} occurs twice; merge the two")
     return content
 
 

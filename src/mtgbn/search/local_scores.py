@@ -13,45 +13,60 @@ from scipy.special import gammaln
 from mtgbn._utils.arguments import real_array
 from mtgbn._utils.compiled import kernel
 from mtgbn.errors import InputError
-from mtgbn.model.arguments import check_delta, check_positive_definite, check_scatters
+from mtgbn.model.arguments import (
+    check_adjacencies,
+    check_delta,
+    check_positive_definite,
+    check_scatters,
+)
 from mtgbn.model.log_determinants import LARGEST_PRODUCT, SMALLEST_PRODUCT
 
 __all__ = [
+    "Found",
     "LocalScores",
     "add_scores_by_draw",
     "gather_scores",
+    "graph_score",
     "local_score",
     "parents_of",
     "score_additions",
+    "score_differences",
     "scores_workspace",
     "thinned",
 ]
 
-# An improvement of a score must exceed rounding, or ties would send searches in circles. Scores grow
-# with n and p, and their rounding with them.
+# An improvement of a score must exceed rounding errors, or ties would send searches in circles. Scores
+# and their rounding errors grow with n and p.
 _SMALLEST_IMPROVEMENT, _ROUNDING = 1e-9, 1e-13
 
 
+class Found(NamedTuple):
+    """The best DAG of a search and its score; ``adjacency[i, j]`` means i -> j."""
+
+    adjacency: np.ndarray
+    score: float
+
+
 class LocalScores(NamedTuple):
-    """All that is needed to score any family of one task.
+    """The data of one task and the draws of sigma_h, in the form in which families are scored.
 
     Attributes
     ----------
     matrices : array (p, p, lanes)
         sigma_h + T of all draws and, under ``uniform``, sigma_h of all draws; draws are contiguous.
     n_draws : int
-        The first this many lanes belong to sigma_h + T.
+        Number of draws; the lanes of sigma_h + T come first.
     degrees : array (2,)
         delta + n and delta.
     constants : array (p,)
         The part of the score that depends on the number of parents only.
     edge_bonus : array (p, p)
-        Added for every edge: the log odds of the edge prior, and what the structure prior says of
-        single edges. Where it is symmetric, Markov equivalent graphs are equally good.
+        Added for every edge: the log odds of the edge prior, and the factor of the structure prior for
+        single edges. Where it is symmetric, Markov equivalent graphs have equal scores.
     end_deviations : array (p, n_draws)
-        What an edge's bonus under a single draw has beyond the mean, half of it for each end.
+        Difference between an edge's bonus under a single draw and its mean, half of it for each end.
     improvement : float
-        The least difference between scores that is more than rounding.
+        The smallest difference between scores that is not a rounding error.
     """
 
     matrices: np.ndarray
@@ -86,7 +101,7 @@ def gather_scores(
     log_odds : float or array (p, p)
         Prior log odds of every edge i -> j.
     checked : bool
-        The scatter is that of a `Tasks` and the draws are a sampler's: leave out their checks.
+        The scatter is from a `Tasks` and the draws are from a chain: leave out their checks.
     """
     draws = real_array(sigma_h_draws, "sigma_h_draws")
     draws = draws[None] if draws.ndim == 2 else draws
@@ -130,7 +145,7 @@ def _check_odds(log_odds, p: int) -> np.ndarray:
 
 
 def thinned(scores: LocalScores, n_draws: int) -> LocalScores:
-    """The same with so many of the draws, evenly spaced; all, if there are not more."""
+    """The scores with ``n_draws`` evenly spaced draws; with all, if there are no more."""
     if scores.n_draws <= n_draws:
         return scores
     places = np.linspace(0, scores.n_draws - 1, n_draws).round().astype(int)
@@ -144,9 +159,34 @@ def thinned(scores: LocalScores, n_draws: int) -> LocalScores:
 
 
 def scores_workspace(scores: LocalScores, max_parents: int) -> tuple[np.ndarray, ...]:
-    """Scratch arrays of the functions below, for families with up to ``max_parents`` parents."""
+    """Scratch arrays of the kernels below, for families with up to ``max_parents`` parents."""
     p, _, lanes = scores.matrices.shape
     return np.empty((max_parents + 1, p, lanes)), np.empty((p, lanes)), np.empty(lanes)
+
+
+def graph_score(scores: LocalScores, adjacency: np.ndarray) -> float:
+    """Sum of the local scores of all families of a DAG."""
+    adjacency = _adjacency(scores, adjacency)
+    work = scores_workspace(scores, len(adjacency) - 1)
+    return float(_graph_score(scores, adjacency, work))
+
+
+def score_differences(scores: LocalScores, adjacency, other) -> np.ndarray:
+    """Score of a DAG minus that of another, under every draw.
+
+    Only families that differ are scored.
+    """
+    adjacency, other = _adjacency(scores, adjacency), _adjacency(scores, other)
+    work = scores_workspace(scores, len(adjacency) - 1)
+    totals = np.zeros(scores.n_draws)
+    _add_differences(scores, adjacency, other, totals, work)
+    return totals
+
+
+def _adjacency(scores: LocalScores, adjacency) -> np.ndarray:
+    """A graph in the form that kernels take."""
+    (adjacency,) = check_adjacencies([adjacency], 1, len(scores.matrices))
+    return np.ascontiguousarray(adjacency)
 
 
 @kernel(error_model="numpy")
@@ -159,6 +199,7 @@ def score_additions(scores, node, parents, n_parents, allowed, out, work):
     rows, variances, residual = work
     p, _, lanes = scores.matrices.shape
     base, bonus, determinant = _score(scores, node, parents, n_parents, allowed, rows, variances)
+    logs = np.empty(4)
     for a in range(p):
         out[a] = -np.inf
         if not allowed[a]:
@@ -172,15 +213,11 @@ def score_additions(scores, node, parents, n_parents, allowed, out, work):
                 residual[lane] -= ours[lane] * theirs[lane]
         for lane in range(lanes):
             residual[lane] = right[lane] - residual[lane] * residual[lane] / variance[lane]
-        out[a] = _family(
-            scores,
-            n_parents + 1,
-            bonus + scores.edge_bonus[a, node],
-            determinant[0] + _mean_log(scores, variance, 0),
-            determinant[1] + _mean_log(scores, variance, 1),
-            _mean_log(scores, residual, 0),
-            _mean_log(scores, residual, 1),
-        )
+        for half in range(2):
+            logs[half] = determinant[half] + _mean_log(scores, variance, half)
+            logs[2 + half] = _mean_log(scores, residual, half)
+        edges = bonus + scores.edge_bonus[a, node]
+        out[a] = _family(scores, n_parents + 1, edges, logs[0], logs[1], logs[2], logs[3])
     return base
 
 
@@ -192,7 +229,7 @@ def local_score(scores, node, parents, n_parents, work):
     return _score(scores, node, parents, n_parents, nobody, rows, variances)[0]
 
 
-@kernel(error_model="numpy")
+@kernel(error_model="numpy", inline="always")
 def add_scores_by_draw(scores, node, parents, n_parents, sign, totals, work):
     """Add ``sign`` times the family's score under every single draw; their mean is `local_score`."""
     rows, variances, _ = work
@@ -224,27 +261,24 @@ def add_scores_by_draw(scores, node, parents, n_parents, sign, totals, work):
 
 @kernel(error_model="numpy")
 def _score(scores, node, parents, n_parents, allowed, rows, variances):
-    """Condition on the parents; returns the family's score, the edges' bonus and mean ln|M_PP|."""
+    """Condition on the parents; returns the family's score, the edges' bonus and mean logarithms.
+
+    The first two logarithms are ln|M_PP| at sigma_h + T and at sigma_h, the others the residual scale.
+    """
     _condition(scores, node, parents, n_parents, allowed, rows, variances)
-    determinant = np.zeros(2)
+    logs = np.zeros(4)
     bonus = 0.0
     for r in range(n_parents):
         bonus += scores.edge_bonus[parents[r], node]
         for half in range(2):
-            determinant[half] += _mean_log(scores, variances[parents[r]], half)
-    value = _family(
-        scores,
-        n_parents,
-        bonus,
-        determinant[0],
-        determinant[1],
-        _mean_log(scores, variances[node], 0),
-        _mean_log(scores, variances[node], 1),
-    )
-    return value, bonus, determinant
+            logs[half] += _mean_log(scores, variances[parents[r]], half)
+    for half in range(2):
+        logs[2 + half] = _mean_log(scores, variances[node], half)
+    value = _family(scores, n_parents, bonus, logs[0], logs[1], logs[2], logs[3])
+    return value, bonus, logs
 
 
-@kernel(error_model="numpy")
+@kernel(error_model="numpy", inline="always")
 def _condition(scores, node, parents, n_parents, allowed, rows, variances):
     """Conditional variances of the node and the candidates given the parents, all draws at once.
 
@@ -297,7 +331,7 @@ def _mean_log(scores, values, half):
     return (total + np.log(product)) / n
 
 
-@kernel(error_model="numpy")
+@kernel(error_model="numpy", inline="always")
 def _family(scores, n_parents, bonus, determinant, at_sigma_h, residual, residual_at_sigma_h):
     """Assemble a score from ln|M_PP| and the log residual scale, each at sigma_h + T and at sigma_h."""
     value = scores.constants[n_parents] + bonus
@@ -325,7 +359,7 @@ def best_first(values, least, order):
 
 @kernel
 def parents_of(adjacency, node):
-    """The parents of a node, in their order; compiled faster than numpy's `flatnonzero`."""
+    """The parents of a node, in their order; compiles faster than numpy's `flatnonzero`."""
     parents = np.empty(adjacency.shape[0], dtype=np.int64)
     count = 0
     for a in range(adjacency.shape[0]):
@@ -333,3 +367,25 @@ def parents_of(adjacency, node):
             parents[count] = a
             count += 1
     return parents[:count]
+
+
+@kernel
+def _graph_score(scores, adjacency, work):
+    total = 0.0
+    for node in range(adjacency.shape[0]):
+        parents = parents_of(adjacency, node)
+        total += local_score(scores, node, parents, parents.size, work)
+    return total
+
+
+@kernel(error_model="numpy")
+def _add_differences(scores, adjacency, other, totals, work):
+    for node in range(adjacency.shape[0]):
+        same = True
+        for a in range(adjacency.shape[0]):
+            same &= adjacency[a, node] == other[a, node]
+        if same:
+            continue
+        for sign, graph in ((1.0, adjacency), (-1.0, other)):
+            parents = parents_of(graph, node)
+            add_scores_by_draw(scores, node, parents, parents.size, sign, totals, work)

@@ -1,9 +1,10 @@
 """Candidate edges by max-min parents and children (Tsamardinos, Brown and Aliferis 2006).
 
-For every target, the variable whose weakest association with it, given any few of the candidates so
-far, is the strongest becomes a candidate; whatever is independent of the target given some of them is
-dropped for good. Associations are p-values of Fisher's z of partial correlations. Several tasks are
-pooled by the sum of their squared z, which does not cancel when signs differ.
+For every target, each variable has a weakest association with the target, the minimum over small
+conditioning sets of the candidates so far; the variable whose weakest association is the strongest
+becomes the next candidate. A variable that is independent of the target given some set is dropped for
+good. Associations are p-values of Fisher's z of partial correlations. Tasks are pooled by the sum of
+their squared z, which does not cancel when signs differ.
 """
 
 import math
@@ -12,84 +13,22 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from mtgbn._utils.arguments import check_count, real_array
-from mtgbn._utils.compiled import kernel
+from mtgbn._utils.compiled import ZERO, kernel
 from mtgbn.errors import InputError
 from mtgbn.model.arguments import check_scatters
 
-__all__ = ["find_candidates", "mmpc", "negative_log_tail", "pooled_candidates"]
+__all__ = ["find_candidates", "negative_log_tail"]
 
-# Larger conditioning sets cost time and power, and rarely separate what smaller ones do not.
+# Larger conditioning sets cost time and power, and rarely separate variables that smaller ones do not.
 _MAX_CONDITIONING = 3
 
-# A variable of which others leave less than this share of its variance is determined by them: far
-# above rounding in correlations (1e-16), far below anything that was measured.
+# A variable with less than this share of its variance left, given others, is determined by them. The
+# limit is far above rounding errors of correlations (1e-16), and far below shares in measured data.
 _DETERMINED = 1e-10
 
-# erfc is still a normal number here, and five terms of its expansion are exact to 12 digits.
-_LARGE = 25.0
-
-
-def mmpc(
-    scatter, n: float, *, alpha: float = 0.05, max_conditioning: int | None = None
-) -> np.ndarray:
-    """Find the pairs of variables of one task that may be adjacent.
-
-    Parameters
-    ----------
-    scatter : array (p, p)
-    n : float
-        Degrees of freedom of the scatter (rows - 1 of centred data). Given a set S the test
-        statistic is ``sqrt(n - |S| - 2) * atanh(partial correlation)``; sets for which that root
-        does not exist cannot be tested and are skipped.
-    alpha : float
-        Level of each test. Larger: more candidates.
-    max_conditioning : int, optional
-        Size of the largest conditioning sets. Default: 3.
-
-    Returns
-    -------
-    candidates : array (p, p)
-        Symmetric and boolean: each of the two is a candidate of the other.
-
-    Notes
-    -----
-    A set whose members are collinear, or that determines one of the two variables exactly, says
-    nothing for or against the pair and is skipped like one that is too large. So none of several
-    copies of a variable drives out the others. A pair that cannot be tested at all, as with a constant
-    variable or n <= 2, is no candidate.
-    """
-    scatter = real_array(scatter, "scatter")
-    if scatter.ndim != 2:
-        raise InputError(f"scatter must be one (p, p) matrix; got shape {scatter.shape}")
-    correlations, ns = _check_tasks(scatter[None], [n])
-    return _candidates(correlations, ns, *_check_options(alpha, max_conditioning))
-
-
-def pooled_candidates(
-    scatters, ns, *, alpha: float = 0.05, max_conditioning: int | None = None
-) -> np.ndarray:
-    """Find the pairs of variables that may be adjacent in some task.
-
-    These are the candidates of every single task by `mmpc`, and those of one more run in which the
-    evidence of the tasks is combined: the squares of their z add up to a chi-square variable with as
-    many degrees of freedom as there are tasks that can test the pair given the set.
-    What each task finds by chance adds up: with many tasks, lower ``alpha``.
-
-    Parameters
-    ----------
-    scatters : array (m, p, p)
-    ns : array (m,)
-    alpha, max_conditioning
-        As in `mmpc`.
-
-    Returns
-    -------
-    candidates : array (p, p)
-        Symmetric and boolean.
-    """
-    correlations, ns = _check_tasks(scatters, ns)
-    options = _check_options(alpha, max_conditioning)
-    return _pooled(correlations, ns, _separate(correlations, ns, *options), *options)
+# From here on erfc comes from its expansion, of which five terms are exact to 12 digits; up to here it
+# does not underflow.
+_LARGEST_FOR_ERFC = 25.0
 
 
 def find_candidates(
@@ -100,33 +39,49 @@ def find_candidates(
     alpha: float = 0.05,
     max_conditioning: int | None = None,
 ) -> np.ndarray:
-    """Find the pairs that may be adjacent in each task.
+    """Find the pairs of variables that may be adjacent in each task.
 
     Parameters
     ----------
     scatters : array (m, p, p)
     ns : array (m,)
+        Degrees of freedom of the scatters (rows - 1 of centred data). Given a set S the test
+        statistic is ``sqrt(n - |S| - 2) * atanh(partial correlation)``; sets for which that root
+        does not exist cannot be tested and are skipped.
     method : {"mmpc", "pooled", "all"}
-        Each task for itself, the same pooled candidates for all tasks, or all pairs.
-    alpha, max_conditioning
-        As in `mmpc`; without effect on ``"all"``.
+        ``"mmpc"``: candidates of each single task. ``"pooled"``: for all tasks the candidates of every
+        single task, and those of one more run in which the evidence of the tasks is combined: the
+        squares of their z add up to a chi-square variable with as many degrees of freedom as there are
+        tasks that can test the pair given the set. False candidates of the single tasks add up: with
+        many tasks, lower ``alpha``. ``"all"``: all pairs.
+    alpha : float
+        Level of each test. Larger: more candidates.
+    max_conditioning : int, optional
+        Size of the largest conditioning sets. Default: 3.
 
     Returns
     -------
     candidates : array (m, p, p)
-        Symmetric and boolean.
+        Symmetric and boolean: each of the two variables is a candidate of the other.
+
+    Notes
+    -----
+    A set whose members are collinear, or that determines one of the two variables exactly, says
+    nothing for or against the pair and is skipped like a set that is too large. So none of several
+    copies of a variable drives out the others. A pair that cannot be tested at all, because a variable
+    is constant or n <= 2, is no candidate.
     """
     if method not in ("mmpc", "pooled", "all"):
         raise InputError(f"method must be 'mmpc', 'pooled' or 'all'; got {method!r}")
     correlations, ns = _check_tasks(scatters, ns)
     options = _check_options(alpha, max_conditioning)
     if method == "all":
-        found = np.ones(correlations.shape, dtype=bool)
-        found[:, np.arange(found.shape[1]), np.arange(found.shape[1])] = False
-        return found
-    found = _separate(correlations, ns, *options)
+        return np.repeat(~np.eye(correlations.shape[1], dtype=bool)[None], len(ns), axis=0)
+    found = np.array(
+        [_candidates(correlations[[t]], ns[[t]], *options) for t in range(len(ns))], dtype=bool
+    )
     if method == "pooled":
-        found[:] = _pooled(correlations, ns, found, *options)
+        found[:] = _candidates(correlations, ns, *options) | found.any(axis=0)
     return found
 
 
@@ -155,18 +110,6 @@ def _check_options(alpha, max_conditioning) -> tuple[float, int]:
     return -math.log(alpha), int(max_conditioning)
 
 
-def _separate(correlations, ns, least, max_conditioning) -> np.ndarray:
-    tasks = range(len(ns))
-    return np.array(
-        [_candidates(correlations[[t]], ns[[t]], least, max_conditioning) for t in tasks]
-    )
-
-
-def _pooled(correlations, ns, separate, least, max_conditioning) -> np.ndarray:
-    together = _candidates(correlations, ns, least, max_conditioning)
-    return together | separate.any(axis=0)
-
-
 def _candidates(correlations, ns, least, max_conditioning) -> np.ndarray:
     """Run every target, one compiled call each, and keep the pairs on which both ends agree."""
     p = correlations.shape[1]
@@ -180,7 +123,7 @@ def _candidates(correlations, ns, least, max_conditioning) -> np.ndarray:
 
 
 class _Work(NamedTuple):
-    """The tests of one target, and what remains of the variables given a conditioning set.
+    """The tests of one target, and variances and covariances given a conditioning set.
 
     Level k of the last four holds the state given the first k members of the set.
 
@@ -192,7 +135,7 @@ class _Work(NamedTuple):
     least : float
         The association below which a variable is independent of the target.
     association : array (p,)
-        The weakest so far of each variable with the target, a negative log p-value.
+        The weakest association so far of each variable with the target, a negative log p-value.
     rows : array (max_conditioning, m, p)
         Rows of the Cholesky factors, one for each member.
     variances, covariances : array (max_conditioning + 1, m, p)
@@ -217,15 +160,15 @@ def _run_target(correlations, ns, target, waiting, least, max_conditioning):
     """Candidates of one target among the waiting variables: forward and backward phase."""
     m, p, _ = correlations.shape
     work = _Work(
-        correlations,
-        ns,
-        target,
-        least,
-        np.full(p, np.inf),
-        np.empty((max_conditioning, m, p)),
-        np.empty((max_conditioning + 1, m, p)),
-        np.empty((max_conditioning + 1, m, p)),
-        np.empty((max_conditioning + 1, m), dtype=np.bool_),
+        correlations=correlations,
+        ns=ns,
+        target=target,
+        least=least,
+        association=np.full(p, np.inf),
+        rows=np.empty((max_conditioning, m, p)),
+        variances=np.empty((max_conditioning + 1, m, p)),
+        covariances=np.empty((max_conditioning + 1, m, p)),
+        usable=np.empty((max_conditioning + 1, m), dtype=np.bool_),
     )
     for task in range(m):
         work.usable[0, task] = correlations[task, target, target] > 0.0 and ns[task] > 2.0
@@ -238,10 +181,10 @@ def _run_target(correlations, ns, target, waiting, least, max_conditioning):
     return found[: _backward(work, found, n_found, members)]
 
 
-@kernel(error_model="numpy")
+@kernel(error_model="numpy", inline="always")
 def _forward(work, waiting, found, members):
     """Write the candidates into ``found`` as the max-min heuristic finds them; returns their number."""
-    n_waiting = _test(work, 0, waiting, waiting.size)
+    n_waiting = _test(work, ZERO, waiting, waiting.size)
     n_found = 0
     while n_waiting > 0:
         best = 0
@@ -261,7 +204,7 @@ def _forward(work, waiting, found, members):
     return n_found
 
 
-@kernel(error_model="numpy")
+@kernel(error_model="numpy", inline="always")
 def _backward(work, found, n_found, members):
     """Remove candidates that are independent of the target given others; returns how many stay."""
     alone = np.empty(1, dtype=np.int64)
@@ -296,7 +239,7 @@ def _test_sets(work, members, waiting, n_waiting):
     if most == 0:
         return n_waiting
     chosen = np.zeros(most, dtype=np.int64)
-    size = 1
+    size = ZERO + 1
     while n_waiting > 0:
         last = chosen[size - 1]
         usable = _condition(work, size, members[last:], waiting, n_waiting)
@@ -314,9 +257,9 @@ def _test_sets(work, members, waiting, n_waiting):
     return n_waiting
 
 
-@kernel(error_model="numpy")
+@kernel(error_model="numpy", inline="always")
 def _condition(work, size, members, waiting, n_waiting):
-    """Fill level ``size``, with the first member added; False if no task can test it or go on.
+    """Fill level ``size``, with the first member added; False if no task can test the set.
 
     The variables that can be needed are the later members, the target and the waiting ones.
     """
@@ -357,14 +300,14 @@ def _test(work, size, waiting, n_waiting):
     for k in range(n_waiting):
         x = waiting[k]
         statistic = 0.0
-        count = 0
+        count = ZERO
         for task in range(work.ns.size):
             variance = work.variances[size, task, x]
             if work.usable[size, task] and variance > _DETERMINED:
                 covariance = work.covariances[size, task, x]
                 explained = covariance / variance * covariance
                 explained /= work.variances[size, task, work.target]
-                # Copies of each other are as strongly associated as can be, whatever rounding says.
+                # Copies of a variable have the strongest association, however they are rounded.
                 z = math.atanh(np.sqrt(min(explained, 1.0 - _DETERMINED)))
                 statistic += (work.ns[task] - size - 2.0) * z * z
                 count += 1
@@ -390,7 +333,7 @@ def negative_log_tail(statistic, count):
         total, term, divisor = 1.0, 1.0, 1.0
     else:
         root = np.sqrt(half)
-        if root < _LARGE:
+        if root < _LARGEST_FOR_ERFC:
             total = math.exp(half) * math.erfc(root)
         else:
             inverse = 0.5 / half

@@ -16,7 +16,8 @@ from scipy.special import gammaln, xlogy
 from mtgbn._utils.arguments import check_count, real_array
 from mtgbn._utils.seeds import seed_sequence
 from mtgbn.errors import GraphError, InputError
-from mtgbn.graphs import skeleton, topological_order
+from mtgbn.graphs import skeleton
+from mtgbn.graphs.dags import topological_order
 from mtgbn.simulate.perturbed import random_network
 
 __all__ = [

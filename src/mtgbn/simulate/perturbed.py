@@ -12,7 +12,7 @@ import numpy as np
 
 from mtgbn._utils.arguments import check_count, real_array
 from mtgbn.errors import InputError
-from mtgbn.graphs import topological_order
+from mtgbn.graphs.dags import topological_order
 from mtgbn.simulate.benchmark_networks import BenchmarkNetwork, load_network
 from mtgbn.simulate.hierarchical import Simulation
 from mtgbn.simulate.thresholded import row_counts

@@ -11,7 +11,7 @@ import numpy as np
 from mtgbn._utils.compiled import kernel
 from mtgbn.chain.likelihoods import log_likelihoods
 from mtgbn.chain.state import ChainData, ChainState, copy_of
-from mtgbn.graphs import topological_order
+from mtgbn.graphs.dags import topological_order
 from mtgbn.model.edge_prior import (
     EdgePrior,
     EdgeTerms,

@@ -1,4 +1,4 @@
-"""What the graph functions demand of their input, and how a culprit is named.
+"""Checks of the input of graph functions, with messages that name the faulty node or edge.
 
 ``A[i, j]`` is true when there is an edge i -> j. The returned arrays may share memory with the
 input, so callers never write to them.
@@ -69,8 +69,8 @@ def directed_cycle(matrix: NDArray[np.bool_]) -> list[int]:
     left[_acyclic_prefix(matrix)] = False
     if not left.any():
         return []
-    # Every node that has a parent left has one that itself has a parent left, so walking upwards
-    # must come round.
+    # Every node that has a parent left has a parent that itself has one left, so a walk from child to
+    # parent must come back to a node that it has visited.
     walk = [int(left.any(axis=0).argmax())]
     while True:
         parent = int(left[:, walk[-1]].argmax())
@@ -80,7 +80,7 @@ def directed_cycle(matrix: NDArray[np.bool_]) -> list[int]:
 
 
 def cycle_text(nodes: list[int], arrow: str) -> str:
-    """A cycle for people, from its smallest node: ``2 -> 5 -> 7 -> 2``."""
+    """A cycle as text, from its smallest node: ``2 -> 5 -> 7 -> 2``."""
     start = nodes.index(min(nodes))
     return arrow.join(str(node) for node in [*nodes[start:], *nodes[: start + 1]])
 
