@@ -23,7 +23,7 @@ from mtgbn import SIG
 from mtgbn.model.edge_prior import EdgePrior, EdgePriorChoice
 from mtgbn.model.unstructured import TYPICAL_DELTA
 from mtgbn.sampling.joint import begin_chain, joint_model, run_rounds
-from mtgbn.simulate import draw_covariance
+from mtgbn.simulate.hierarchical import draw_covariance
 from mtgbn.tasks import Tasks
 
 N_BINS = 10

@@ -44,7 +44,8 @@ from benchmarks.peers import (
 from benchmarks.problems import table
 from mtgbn import MTGBN, SIG
 from mtgbn.graphs import moral_graph, skeleton
-from mtgbn.simulate import random_network, simulate_perturbed, simulate_thresholded
+from mtgbn.simulate import simulate_perturbed, simulate_thresholded
+from mtgbn.simulate.perturbed import random_network
 
 
 class Method(NamedTuple):

@@ -6,7 +6,7 @@ import pytest
 from mtgbn.compare.strengths import connection_strengths
 from mtgbn.errors import InputError
 from mtgbn.graphs import descendants, skeleton
-from mtgbn.simulate import random_network
+from mtgbn.simulate.perturbed import random_network
 
 
 def covariance_of(network):

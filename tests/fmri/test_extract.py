@@ -29,11 +29,11 @@ from scipy import signal
 import mtgbn
 from mtgbn import Tasks
 from mtgbn.errors import InputError
-from mtgbn.fmri import extract
 from mtgbn.fmri.cleaning import clean, degrees_of_freedom
 from mtgbn.fmri.extract import extract_series
 from mtgbn.fmri.images import find_images, repetition_time, units_of
 from mtgbn.fmri.regions import load_atlas, load_regions
+from mtgbn.fmri.settings import Settings
 
 CSF = {"radius": RADIUS, "confounds": ["csf"]}
 
@@ -451,7 +451,7 @@ def test_runs_are_joined_kept_apart_or_left_out(tmp_path):
         assert agreement(part, series) > 0.99
         np.testing.assert_allclose(part.mean(axis=0), 0, atol=1e-10)
     about = record(path)
-    assert "each run was cleaned and standardised by itself" in about["Concatenation"]
+    assert "each run was cleaned and standardised separately" in about["Concatenation"]
     assert [run["VolumesAfter"] for run in about["Runs"]] == [N_VOLUMES, N_VOLUMES]
     extract_series(tmp_path / "prep", REGIONS, tmp_path / "apart", runs="separate", **CSF)
     tasks = Tasks.from_folder(tmp_path / "apart")
@@ -590,10 +590,19 @@ def test_overlapping_spheres_are_a_warning(prep, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for template in ("aDMN", "dDMN", "vDMN"):
-            settings = extract._Settings(
-                load_regions(template), 6, 0, "none", None, 1, (0, 1), True, None, 1
+            settings = Settings(
+                regions=load_regions(template),
+                radius=6,
+                drop=0,
+                confounds="none",
+                scrub=None,
+                scrub_dvars=1,
+                band=(0, 1),
+                standardise=True,
+                smooth=None,
+                min_coverage=1,
             )
-            assert not list(extract._overlaps(settings))
+            assert not settings.warnings()
 
 
 @pytest.mark.parametrize(

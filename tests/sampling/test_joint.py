@@ -23,7 +23,8 @@ from mtgbn.sampling.joint import (
     run_rounds,
 )
 from mtgbn.sampling.shared_edges import GraphStates, draw_members
-from mtgbn.simulate import draw_covariance, simulate_tasks
+from mtgbn.simulate import simulate_tasks
+from mtgbn.simulate.hierarchical import draw_covariance
 from mtgbn.tasks import Tasks
 
 SAMPLED = EdgePriorChoice(EdgePrior(0.5, 1.0), "sampled")

@@ -5,7 +5,8 @@ import pytest
 
 from mtgbn.errors import InputError
 from mtgbn.graphs import is_dag
-from mtgbn.simulate import NETWORKS, load_network, simulate_perturbed
+from mtgbn.simulate import load_network, simulate_perturbed
+from mtgbn.simulate.benchmark_networks import NETWORKS
 
 PUBLISHED = {  # nodes and arcs, as the Bayesian Network Repository states them
     "ecoli70": (46, 70),

@@ -9,7 +9,7 @@ from scipy.stats import gamma, rankdata
 
 from mtgbn.errors import GraphError, InputError
 from mtgbn.graphs import is_dag, moral_graph, skeleton
-from mtgbn.simulate import random_network, simulate_bold_groups
+from mtgbn.simulate import simulate_bold_groups
 from mtgbn.simulate.bold import (
     discretise,
     haemodynamic_response,
@@ -17,6 +17,7 @@ from mtgbn.simulate.bold import (
     signal_covariance,
     slow_cosines,
 )
+from mtgbn.simulate.perturbed import random_network
 
 PLAIN = {"drift": 0, "snr": np.inf, "response_delay_sd": 0, "variation": 0}
 

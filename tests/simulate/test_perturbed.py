@@ -8,8 +8,8 @@ from scipy import stats
 
 from mtgbn.errors import GraphError, InputError
 from mtgbn.graphs import is_dag, topological_order
-from mtgbn.simulate import random_network, simulate_perturbed
-from mtgbn.simulate.perturbed import perturb_network
+from mtgbn.simulate import simulate_perturbed
+from mtgbn.simulate.perturbed import perturb_network, random_network
 
 
 def changed_pairs(one, other):

@@ -80,7 +80,7 @@ def test_from_any_takes_stacked_and_single_arrays():
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (None, "cannot read tasks from NoneType; give a Tasks, the path"),
+        (None, "cannot read tasks from NoneType; give the path"),
         (3, "from int"),
         (np.zeros(4), "ndarray with 1 dimension"),
         ([], "no tasks"),

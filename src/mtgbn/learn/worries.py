@@ -4,7 +4,7 @@ import numpy as np
 
 from mtgbn._utils.names import listed
 from mtgbn.tasks import Tasks
-from mtgbn.tasks.notes import unequal_scales
+from mtgbn.tasks.data_warnings import unequal_scales
 
 __all__ = ["worries_about"]
 
