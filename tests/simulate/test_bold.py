@@ -152,7 +152,7 @@ def test_a_region_alone_has_a_signal_of_one_percent_and_the_stated_noise():
 def test_series_have_the_exact_covariance():
     """Standard errors from 40 subjects, who are independent; 4.5 of them."""
     simulation = simulate_bold_groups(
-        40, 0, 1500, variation=0, response_delay_sd=0, drift=0, random_state=3
+        40, 0, 400, variation=0, response_delay_sd=0, drift=0, random_state=3
     )
     assert np.ptp(simulation.covariances, axis=0).max() < 1e-12
     found = np.array([series.T @ series / len(series) for series in simulation.series])

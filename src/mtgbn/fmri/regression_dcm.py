@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg import qr, solve_triangular
 from scipy.special import gammaln, ndtr
 
-from mtgbn._utils.arguments import check_count
+from mtgbn._utils.arguments import check_count, check_interval
 from mtgbn._utils.names import listed
 from mtgbn.errors import ConvergenceWarning, InputError
 from mtgbn.fmri._series import check_series
@@ -100,11 +100,11 @@ def regression_dcm(
     >>> bool(found.probabilities[0, 1] > 0.9 > found.probabilities[1, 0])
     True
     """
-    _check_number("repetition_time", repetition_time, positive=True)
-    _check_number("threshold", threshold, positive=False)
+    check_interval("repetition_time", repetition_time, "()", 0, math.inf)
+    check_interval("threshold", threshold, "[)", 0, math.inf)
     if noise_rate is not None:
-        _check_number("noise_rate", noise_rate, positive=True)
-    _check_number("tolerance", tolerance, positive=True)
+        check_interval("noise_rate", noise_rate, "()", 0, math.inf)
+    check_interval("tolerance", tolerance, "()", 0, math.inf)
     check_count("max_iter", max_iter, 1)
     table = check_series(series, task)
     signals, unit = _detrended(table)
@@ -238,11 +238,3 @@ def _detrended(table: Table) -> tuple[np.ndarray, float]:
     top = largest.max()
     unit = float(top * np.sqrt(np.mean(np.square(lengths * (largest / top)))))
     return left * (largest / unit), unit
-
-
-def _check_number(name: str, value: Any, *, positive: bool) -> None:
-    number = np.asarray(value)
-    is_number = number.ndim == 0 and number.dtype.kind in "iuf" and 0 <= number < math.inf
-    if not is_number or (positive and number == 0):
-        bound = "above 0" if positive else "of at least 0"
-        raise InputError(f"{name} must be a finite number {bound}; got {value!r}")
