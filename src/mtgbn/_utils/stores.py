@@ -26,7 +26,7 @@ def fingerprint(
     Parameters
     ----------
     arrays, names
-        The data, and whatever names belong to it.
+        The data, and all names that belong to them.
     settings : mapping
         Arrays and data frames count with all their digits, which their repr does not show.
     """

@@ -80,7 +80,7 @@ def find_images(
     -------
     dict
         The images of sub-01, sub-02, ..., in natural order. Images with the same subject in their names
-        are runs of that subject; an image without is a subject of its own.
+        are runs of that subject; an image without a subject in its name is one subject.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def find_images(
 
 
 def _group(paths: Iterable[Path]) -> dict[str, list[Path]]:
-    """Group images by subject; an image without a subject in its name is one of its own."""
+    """Group images by subject; an image without a subject in its name is one subject."""
     images: dict[str, list[Path]] = {}
     for path in paths:
         label = entities_of(path).get("sub") or _label(_EXTENSION.sub("", path.name), path)

@@ -76,7 +76,7 @@ def regression_dcm(
 
     Notes
     -----
-    The published prior has the noise rate 1 whatever the unit of the data, so that data in small
+    The published prior has the noise rate 1 for data in any unit, so that data in small
     units are taken for noise: their couplings shrink to the prior. Large units hardly matter. The
     default rate is the published one for series of variance 1, and makes the couplings the same in
     every unit that all regions share.

@@ -31,13 +31,7 @@ from mtgbn.tasks.readers import (
     tables_from_frames,
     tables_from_long,
 )
-from mtgbn.tasks.reduction import (
-    Options,
-    ReducedTask,
-    check_options,
-    fill_unobserved,
-    reduce_table,
-)
+from mtgbn.tasks.reduction import Options, ReducedTask, fill_unobserved, reduce_table
 from mtgbn.tasks.table import Table, align, as_matrix
 from mtgbn.tasks.text_files import tables_from_folder
 
@@ -296,21 +290,11 @@ class Tasks:
         missing: Literal["error", "em"] = "error",
     ) -> Self:
         """Build from tables, such as those of `mtgbn.tasks.read_tables`; the options are in `Tasks`."""
-        check_options(centre, standardise, missing)
-        tables = align(tables, union=missing == "em")
+        tables = align(tables, union=isinstance(missing, str) and missing == "em")
         sizes = one_per_task(effective_samples, [table.task for table in tables])
-        return cls.from_reduced(
-            [
-                reduce_table(
-                    table,
-                    centre=centre,
-                    standardise=standardise,
-                    effective_samples=size,
-                    missing=missing,
-                )
-                for table, size in zip(tables, sizes, strict=True)
-            ]
-        )
+        reduce = partial(reduce_table, centre=centre, standardise=standardise, missing=missing)
+        pairs = zip(tables, sizes, strict=True)
+        return cls.from_reduced([reduce(table, effective_samples=size) for table, size in pairs])
 
     @classmethod
     def from_reduced(cls, reduced: Sequence[ReducedTask]) -> Self:
@@ -320,17 +304,14 @@ class Tasks:
         tables = [task.table for task in reduced]
         names = check_names([t.task for t in tables], "task", origins=[t.file for t in tables])
         variables = tables[0].columns
-        for table in tables:
-            if table.columns != variables:
-                raise InputError(
-                    f"tasks {tables[0].task!r} and {table.task!r} have other variables or another order "
-                    "of them; align the tables before they are reduced"
-                )
-        incomplete = {
-            i: task.incomplete_rows
-            for i, task in enumerate(reduced)
-            if task.incomplete_rows is not None
-        }
+        odd = next((table.task for table in tables if table.columns != variables), None)
+        if odd is not None:
+            raise InputError(
+                f"tasks {names[0]!r} and {odd!r} have other variables or another order of them; align "
+                "the tables before they are reduced"
+            )
+        rows = {i: task.incomplete_rows for i, task in enumerate(reduced)}
+        incomplete = {i: values for i, values in rows.items() if values is not None}
         scatters = fill_unobserved(reduced) if incomplete else [task.scatter for task in reduced]
         warn_collinear(
             [(task.table.task, task.relations) for task in reduced if task.relations], variables
@@ -357,32 +338,12 @@ class Tasks:
         tasks._store(**attributes)
         return tasks
 
-    def _store(
-        self,
-        *,
-        scatters: np.ndarray,
-        ns: np.ndarray,
-        variables: tuple[str, ...],
-        names: tuple[str, ...],
-        n_rows: np.ndarray | None,
-        centres: np.ndarray,
-        scales: np.ndarray,
-        incomplete: Mapping[int, np.ndarray],
-    ) -> None:
-        attributes = {
-            "scatters": scatters,
-            "ns": ns,
-            "variables": variables,
-            "names": names,
-            "n_rows": n_rows,
-            "centres": centres,
-            "scales": scales,
-            "incomplete": MappingProxyType(dict(incomplete)),
-        }
+    def _store(self, **attributes: Any) -> None:
+        incomplete = dict(attributes["incomplete"])
         for value in (*attributes.values(), *incomplete.values()):
             if isinstance(value, np.ndarray):
                 value.setflags(write=False)
-        for name, value in attributes.items():
+        for name, value in (attributes | {"incomplete": MappingProxyType(incomplete)}).items():
             object.__setattr__(self, name, value)
 
     def _attributes(self) -> dict[str, Any]:

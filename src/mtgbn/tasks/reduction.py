@@ -16,7 +16,6 @@ from mtgbn.tasks.table import Table
 __all__ = [
     "Options",
     "ReducedTask",
-    "check_options",
     "fill_unobserved",
     "reduce_table",
     "without_empty_rows",
@@ -75,22 +74,17 @@ def reduce_table(
     InputError
         When the rows of this task cannot be used.
     """
-    check_options(centre, standardise, missing)
+    for name, value in (("centre", centre), ("standardise", standardise)):
+        if not isinstance(value, bool | np.bool_):
+            raise InputError(f"{name} must be True or False; got {value!r}")
+    if not isinstance(missing, str) or missing not in ("error", "em"):
+        raise InputError(f"missing must be 'error' or 'em'; got {missing!r}")
     if missing == "em":
         table = without_empty_rows(table)
     size = effective_size(effective_samples, table)
     lacks_values = missing == "em" and bool(np.isnan(table.values).any())
     reduce = _reduce_incomplete if lacks_values else _reduce_complete
     return reduce(table, centre=centre, standardise=standardise, effective_size=size)
-
-
-def check_options(centre: object, standardise: object, missing: object) -> None:
-    """Check those options of `Tasks` that are the same for every task."""
-    for name, value in (("centre", centre), ("standardise", standardise)):
-        if not isinstance(value, bool | np.bool_):
-            raise InputError(f"{name} must be True or False; got {value!r}")
-    if not isinstance(missing, str) or missing not in ("error", "em"):
-        raise InputError(f"missing must be 'error' or 'em'; got {missing!r}")
 
 
 def _reduce_complete(
@@ -102,7 +96,7 @@ def _reduce_complete(
         raise InputError(f"task {task!r} has no rows; remove the task or add data")
     if rows == 1 and centre:
         raise InputError(
-            f"task {task!r} has one row, of which centring leaves nothing; add rows, "
+            f"task {task!r} has one row, which centring makes zero; add rows, "
             "or use centre=False if the means are known to be zero"
         )
     values = finite_floats(table, missing_allowed=False)
@@ -135,15 +129,8 @@ def _reduce_complete(
             if effective_size is not None:
                 scatter *= effective_size / rows
             refuse_extreme(np.diag(scatter), values, task, variables)
-    return ReducedTask(
-        table=table._replace(values=values),
-        scatter=scatter,
-        n=n,
-        centre=means,
-        scale=scale,
-        relations=find_relations(unit, gram, degrees),
-        incomplete_rows=None,
-    )
+    relations = find_relations(unit, gram, degrees)
+    return ReducedTask(table._replace(values=values), scatter, n, means, scale, relations, None)
 
 
 def without_empty_rows(table: Table) -> Table:
@@ -215,15 +202,7 @@ def _reduce_incomplete(
         np.fill_diagonal(scatter, n * spread**2)
         refuse_extreme(np.where(varied, np.diag(scatter), 1.0), known, task, variables)
     kept = np.where(observed, centred / scale, np.nan)
-    return ReducedTask(
-        table=table,
-        scatter=scatter,
-        n=n,
-        centre=means,
-        scale=scale,
-        relations=[],
-        incomplete_rows=kept,
-    )
+    return ReducedTask(table, scatter, n, means, scale, [], kept)
 
 
 def fill_unobserved(reduced: Sequence[ReducedTask]) -> list[np.ndarray]:
