@@ -8,9 +8,10 @@ import numpy as np
 from scipy.linalg import qr, solve_triangular
 from scipy.special import gammaln, ndtr
 
+from mtgbn import errors
 from mtgbn._utils.arguments import check_count, check_interval
 from mtgbn._utils.names import listed
-from mtgbn.errors import ConvergenceWarning, InputError
+from mtgbn.errors import InputError
 from mtgbn.fmri._series import check_series
 from mtgbn.tasks.collinearity import TOLERANCE
 from mtgbn.tasks.table import Table
@@ -129,7 +130,7 @@ def regression_dcm(
         warnings.warn(
             f"task {task!r}: after {max_iter} iterations the free energy still changes by more than "
             f"{tolerance:g} in {listed(unsettled)}; raise max_iter",
-            ConvergenceWarning,
+            errors.ConvergenceWarning,  # imports scikit-learn, so only when it is needed
             stacklevel=2,
         )
     above = ndtr((coupling - threshold) / deviations) + ndtr((-coupling - threshold) / deviations)
