@@ -20,7 +20,8 @@ from benchmarks.problems import table
 from mtgbn import AVG, MTGBN, SIG
 from mtgbn.graphs import cpdag
 from mtgbn.metrics import compare_adjacencies, compare_arrowheads
-from mtgbn.simulate import random_network, simulate_perturbed, simulate_thresholded
+from mtgbn.simulate import simulate_perturbed, simulate_thresholded
+from mtgbn.simulate.perturbed import random_network
 
 UNEQUAL = (20, 20, 30, 40, 60, 100, 150, 200, 300, 400)
 

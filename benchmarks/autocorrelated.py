@@ -15,8 +15,8 @@ from benchmarks.bold import mean_and_error
 from benchmarks.problems import run_with_seeds, table
 from mtgbn import MTGBN, SIG, Tasks
 from mtgbn.graphs import skeleton
-from mtgbn.simulate import random_network
 from mtgbn.simulate.bold import autoregression
+from mtgbn.simulate.perturbed import random_network
 
 N_SUBJECTS, N_REGIONS, N_ROWS = 10, 11, 230
 DESIGNS = {"unconnected regions": 0, "14 edges": 14}

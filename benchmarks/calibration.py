@@ -16,14 +16,14 @@ import time
 from typing import NamedTuple
 
 import numpy as np
+from mtgbn.sampling.joint import begin_chain, joint_model, run_rounds
 from scipy.stats import beta, chisquare, invwishart, kstest
 
 from benchmarks.problems import table
 from mtgbn import SIG
 from mtgbn.model.edge_prior import EdgePrior, EdgePriorChoice
 from mtgbn.model.unstructured import TYPICAL_DELTA
-from mtgbn.sampling.joint import begin_chain, joint_model, run_rounds
-from mtgbn.simulate import draw_covariance
+from mtgbn.simulate.hierarchical import draw_covariance
 from mtgbn.tasks import Tasks
 
 N_BINS = 10

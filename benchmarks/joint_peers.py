@@ -45,7 +45,8 @@ from benchmarks.problems import table
 from mtgbn import MTGBN, SIG
 from mtgbn.graphs import skeleton
 from mtgbn.graphs.dags import moral_graph
-from mtgbn.simulate import random_network, simulate_perturbed, simulate_thresholded
+from mtgbn.simulate import simulate_perturbed, simulate_thresholded
+from mtgbn.simulate.perturbed import random_network
 
 
 class Method(NamedTuple):

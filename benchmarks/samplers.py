@@ -10,12 +10,12 @@ import time
 import numpy as np
 import nutpie
 from arviz_stats.base import array_stats
+from mtgbn.sampling import sample_sigma_h
 from nutpie.compiled_pyfunc import from_pyfunc
 
 from benchmarks.problems import related_problem, table
 from mtgbn.model import build_posterior, unstructured_sigma_h
 from mtgbn.model.coordinates import coordinates_workspace, unconstrained_value_and_gradient
-from mtgbn.sampling import sample_sigma_h
 from mtgbn.tasks import Tasks
 
 N_CHAINS = 4

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 from arviz_stats.base import array_stats
-from scipy.special import logsumexp
-
 from mtgbn.sampling import diagnostics
+from scipy.special import logsumexp
 
 AXES = {"chain_axis": 1, "draw_axis": 2}
 PAIRS = {

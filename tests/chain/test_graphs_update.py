@@ -4,12 +4,12 @@ import itertools
 
 import numpy as np
 import pytest
+from mtgbn.sampling.graph_moves import Alone, log_likelihoods, move_graphs
+from mtgbn.sampling.shared_edges import EdgeTerms, GraphStates
 
 from mtgbn.graphs.dags import topological_order
 from mtgbn.model import log_marginal_likelihood
 from mtgbn.model.edge_prior import EdgePrior, log_odds_of_directions, log_probability_of_directions
-from mtgbn.sampling.graph_moves import Alone, log_likelihoods, move_graphs
-from mtgbn.sampling.shared_edges import EdgeTerms, GraphStates
 
 ALONE_DELTA = 3.0
 

@@ -4,13 +4,6 @@ from math import lgamma
 
 import numpy as np
 import pytest
-from sampling_oracles import data_scatters
-
-from mtgbn.model.coordinates import coordinates_workspace
-from mtgbn.model.edge_prior import EdgePrior, EdgePriorChoice
-from mtgbn.model.family_terms import family_terms
-from mtgbn.model.posterior import Posterior
-from mtgbn.model.unstructured import log_prior_of_delta
 from mtgbn.sampling.conditionals import step_delta
 from mtgbn.sampling.graph_moves import log_likelihoods, move_graphs
 from mtgbn.sampling.joint import begin_chain, joint_model, run_rounds
@@ -22,6 +15,13 @@ from mtgbn.sampling.shared_edges import (
     log_probability_of_edges,
 )
 from mtgbn.sampling.trajectories import Hamiltonian, begin, run_trajectories
+from sampling_oracles import data_scatters
+
+from mtgbn.model.coordinates import coordinates_workspace
+from mtgbn.model.edge_prior import EdgePrior, EdgePriorChoice
+from mtgbn.model.family_terms import family_terms
+from mtgbn.model.posterior import Posterior
+from mtgbn.model.unstructured import log_prior_of_delta
 from mtgbn.tasks import Tasks
 
 M, P, N_ROUNDS = 4, 5, 12

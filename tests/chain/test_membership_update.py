@@ -4,9 +4,6 @@ import itertools
 
 import numpy as np
 import pytest
-
-from mtgbn.graphs.dags import topological_order
-from mtgbn.model.edge_prior import EdgePrior, log_odds_of_directions, log_probability_of_directions
 from mtgbn.sampling.shared_edges import (
     EdgeTerms,
     GraphStates,
@@ -15,6 +12,9 @@ from mtgbn.sampling.shared_edges import (
     log_odds_of_edge,
     log_probability_of_edges,
 )
+
+from mtgbn.graphs.dags import topological_order
+from mtgbn.model.edge_prior import EdgePrior, log_odds_of_directions, log_probability_of_directions
 
 ALONE = EdgePrior(0.3, np.inf)
 

@@ -4,10 +4,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from sampling_oracles import MIXED_GRAPHS, Z_LIMIT, complete_dag, dag
-
-from mtgbn.errors import InputError
-from mtgbn.learn.parameters import posterior_network
 from mtgbn.sampling.imputation import (
     Completed,
     draw_means,
@@ -16,6 +12,10 @@ from mtgbn.sampling.imputation import (
     draw_rows,
     first_completion,
 )
+from sampling_oracles import MIXED_GRAPHS, Z_LIMIT, complete_dag, dag
+
+from mtgbn.errors import InputError
+from mtgbn.learn.parameters import posterior_network
 
 # Z_LIMIT is exceeded with probability 7e-6, by means of 50 stretches of a chain with 4e-5; of these
 # 15 are compared here, of the others about 200, so a sampler that is right fails for one seed in

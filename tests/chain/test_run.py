@@ -11,11 +11,6 @@ import itertools
 import numpy as np
 import pytest
 from arviz_stats.base import array_stats
-from scipy.special import betaln, comb
-from scipy.stats import invgamma, invwishart, kstest
-
-from mtgbn.model.edge_prior import EdgePrior, EdgePriorChoice
-from mtgbn.model.unstructured import TYPICAL_DELTA
 from mtgbn.sampling.graph_moves import Alone
 from mtgbn.sampling.joint import (
     begin_chain,
@@ -23,7 +18,13 @@ from mtgbn.sampling.joint import (
     run_rounds,
 )
 from mtgbn.sampling.shared_edges import GraphStates, draw_members
-from mtgbn.simulate import draw_covariance, simulate_tasks
+from scipy.special import betaln, comb
+from scipy.stats import invgamma, invwishart, kstest
+
+from mtgbn.model.edge_prior import EdgePrior, EdgePriorChoice
+from mtgbn.model.unstructured import TYPICAL_DELTA
+from mtgbn.simulate import simulate_tasks
+from mtgbn.simulate.hierarchical import draw_covariance
 from mtgbn.tasks import Tasks
 
 SAMPLED = EdgePriorChoice(EdgePrior(0.5, 1.0), "sampled")

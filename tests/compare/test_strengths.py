@@ -7,7 +7,7 @@ from mtgbn.compare.strengths import connection_strengths
 from mtgbn.errors import InputError
 from mtgbn.graphs import skeleton
 from mtgbn.graphs.dags import descendants
-from mtgbn.simulate import random_network
+from mtgbn.simulate.perturbed import random_network
 
 
 def covariance_of(network):

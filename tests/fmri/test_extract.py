@@ -29,13 +29,14 @@ from scipy import signal
 import mtgbn
 from mtgbn import Tasks
 from mtgbn.errors import InputError
-from mtgbn.fmri import extract
 from mtgbn.fmri.cleaning import clean, degrees_of_freedom
 from mtgbn.fmri.extract import extract_series
 from mtgbn.fmri.images import find_images, repetition_time, units_of
 from mtgbn.fmri.regions import load_atlas, load_regions
+from mtgbn.fmri.settings import Settings
 
 CSF = {"radius": RADIUS, "confounds": ["csf"]}
+DROP = 4
 
 
 def read(path):
@@ -64,29 +65,34 @@ def prep(tmp_path_factory):
     return root, {label: write_subject(root, label) for label in ("01", "02", "10")}
 
 
-def test_known_series_come_out_and_the_confound_does_not(prep, tmp_path):
-    root, subjects = prep
-    extraction = extract_series(root, REGIONS, tmp_path / "out", **CSF)
+@pytest.fixture(scope="module")
+def extraction(prep, tmp_path_factory):
+    """The series of these subjects, four volumes dropped; for tests that write nothing there."""
+    return extract_series(prep[0], REGIONS, tmp_path_factory.mktemp("series"), drop=DROP, **CSF)
+
+
+def test_known_series_come_out_and_the_confound_does_not(prep, extraction, tmp_path):
+    _, subjects = prep
     assert not extraction.excluded
     assert extraction.n_computed == 3
     for path, (_, series, table) in zip(extraction.series, subjects.values(), strict=True):
         found = read(path)
-        assert agreement(found, series) > 0.99
+        assert agreement(found, series[DROP:]) > 0.99
         np.testing.assert_allclose(found.mean(axis=0), 0, atol=1e-10)
         np.testing.assert_allclose(found.std(axis=0, ddof=1), 1)
-        csf = band_passed(table["csf"].to_numpy())
+        csf = band_passed(table["csf"].to_numpy()[DROP:])
         assert np.abs([np.corrcoef(csf, column)[0, 1] for column in found.T]).max() < 0.01
     # What was put in is in there if nobody takes it out.
-    raw = extract_series(root, REGIONS, tmp_path / "raw", radius=RADIUS, confounds="none")
+    image = subjects["01"][0]
+    raw = extract_series([image], REGIONS, tmp_path / "raw", radius=RADIUS, confounds="none")
     leaked = read(raw.series[0])[:, 0]
     assert np.corrcoef(leaked, subjects["01"][2]["csf"])[0, 1] > 0.8
 
 
 def test_friston24_is_the_regression_by_hand(prep, tmp_path):
-    root, subjects = prep
-    extraction = extract_series(root, REGIONS, tmp_path / "out", radius=RADIUS)
+    image, series, table = prep[1]["01"]
+    extraction = extract_series([image], REGIONS, tmp_path / "out", radius=RADIUS)
     about = record(extraction.series[0])["Runs"][0]
-    _, series, table = subjects["01"]
     columns = [name for name in table if name.startswith(("trans", "rot", "csf", "white"))]
     assert sorted(columns) == about["ConfoundColumns"]
     assert len(columns) == 26
@@ -232,7 +238,7 @@ def test_degrees_of_freedom_are_the_rank_of_what_is_left():
 
 
 def test_an_atlas_with_its_labels(prep, tmp_path):
-    root, subjects = prep
+    _, subjects = prep
     # Half the voxel size, so that it has to be brought to the images' grid.
     fine = AFFINE @ np.diag([0.5, 0.5, 0.5, 1.0])
     fine[:3, 3] -= 2.5
@@ -244,7 +250,7 @@ def test_an_atlas_with_its_labels(prep, tmp_path):
     image = write_image(tmp_path / "my_atlas.nii.gz", values[..., None], fine, dtype=np.int16)
     (tmp_path / "labels.tsv").write_text("index\tname\n9\tB\n4\tA\n2\tC\n")
     atlas = load_atlas(image, tmp_path / "labels.tsv")
-    extraction = extract_series(root, atlas, tmp_path / "out", confounds=["csf"])
+    extraction = extract_series([subjects["01"][0]], atlas, tmp_path / "out", confounds=["csf"])
     header = extraction.series[0].read_text().partition("\n")[0]
     assert header == "C\tA\tB"
     assert agreement(read(extraction.series[0]), subjects["01"][1][:, [2, 0, 1]]) > 0.99
@@ -254,9 +260,8 @@ def test_an_atlas_with_its_labels(prep, tmp_path):
     assert "_seg-myatlas_" in extraction.series[0].name
 
 
-def test_the_record_is_true(prep, tmp_path):
-    root, subjects = prep
-    extraction = extract_series(root, REGIONS, tmp_path / "out", drop=4, **CSF)
+def test_the_record_is_true(prep, extraction):
+    _, subjects = prep
     path = extraction.series[0]
     assert (
         path.name == "sub-01_task-rest_space-MNI152NLin2009cAsym_seg-known_stat-mean_timeseries.tsv"
@@ -268,23 +273,21 @@ def test_the_record_is_true(prep, tmp_path):
     assert about["BandPass"] == [0.01, 0.08]
     assert about["SphereRadius"] == RADIUS
     assert about["RegionCoordinates"] == POINTS.tolist()
-    assert about["Volumes"] == len(read(path)) == N_VOLUMES - 4
+    assert about["Volumes"] == len(read(path)) == N_VOLUMES - DROP
     assert about["Runs"][0]["VolumesBefore"] == N_VOLUMES
-    assert about["Runs"][0]["VolumesDropped"] == [0, 1, 2, 3]
+    assert about["Runs"][0]["VolumesDropped"] == list(range(DROP))
     assert about["Runs"][0]["ConfoundColumns"] == ["csf"]
     assert about["Runs"][0]["VoxelsPerRegion"] == [7] * 4
     assert about["SoftwareVersions"]["mtgbn"] == mtgbn.__version__
     assert "i -> j" in about["AdjacencyConvention"]
-    description = json.loads((tmp_path / "out" / "dataset_description.json").read_text())
+    description = json.loads((extraction.folder / "dataset_description.json").read_text())
     assert description["GeneratedBy"][0]["Name"] == "mtgbn"
-    assert (tmp_path / "out" / "excluded.tsv").read_text() == "name\treason\n"
-    assert not list((tmp_path / "out").glob(".*"))
+    assert (extraction.folder / "excluded.tsv").read_text() == "name\treason\n"
+    assert not list(extraction.folder.glob(".*"))
 
 
-def test_tasks_read_what_was_extracted(prep, tmp_path):
-    root, _ = prep
-    extraction = extract_series(root, REGIONS, tmp_path / "out", **CSF)
-    tasks = Tasks.from_any(tmp_path / "out")
+def test_tasks_read_what_was_extracted(extraction):
+    tasks = Tasks.from_any(extraction.folder)
     assert tasks.names == ("sub-01", "sub-02", "sub-10")
     assert tasks.variables == ("a", "b", "c", "d")
     expected = Tasks.from_arrays([read(path) for path in extraction.series])
@@ -312,11 +315,10 @@ def test_what_is_done_is_not_done_again(prep, tmp_path):
 
 
 @pytest.mark.slow
-def test_two_processes_give_the_same(prep, tmp_path):
+def test_two_processes_give_the_same(prep, extraction, tmp_path):
     root, _ = prep
-    one = extract_series(root, REGIONS, tmp_path / "one", **CSF)
-    two = extract_series(root, REGIONS, tmp_path / "two", n_jobs=2, **CSF)
-    for path, other in zip(one.series, two.series, strict=True):
+    two = extract_series(root, REGIONS, tmp_path / "two", drop=DROP, n_jobs=2, **CSF)
+    for path, other in zip(extraction.series, two.series, strict=True):
         assert path.read_bytes() == other.read_bytes()
 
 
@@ -451,7 +453,7 @@ def test_runs_are_joined_kept_apart_or_left_out(tmp_path):
         assert agreement(part, series) > 0.99
         np.testing.assert_allclose(part.mean(axis=0), 0, atol=1e-10)
     about = record(path)
-    assert "each run was cleaned and standardised by itself" in about["Concatenation"]
+    assert "each run was cleaned and standardised separately" in about["Concatenation"]
     assert [run["VolumesAfter"] for run in about["Runs"]] == [N_VOLUMES, N_VOLUMES]
     extract_series(tmp_path / "prep", REGIONS, tmp_path / "apart", runs="separate", **CSF)
     tasks = Tasks.from_folder(tmp_path / "apart")
@@ -500,6 +502,22 @@ def test_finding_images(tmp_path):
     with pytest.raises(InputError, match=r"several spaces .*res-1.*; choose a space"):
         find_images(tmp_path, task="rest")
     assert len(find_images(tmp_path, task="rest", space="MNI152NLin6Asym:res-1")) == 1
+
+
+def test_images_by_pattern_list_and_subject(tmp_path):
+    for name in ("sub-1_bold.nii", "sub-2_bold.nii", "sub-2_run-2_bold.nii", "notes.txt.nii.md"):
+        (tmp_path / name).touch()
+    found = find_images(tmp_path, pattern="*")
+    assert {name: len(paths) for name, paths in found.items()} == {"sub-1": 1, "sub-2": 2}
+    assert find_images(tmp_path, pattern="*", subjects=["2"]) == {"sub-2": found["sub-2"]}
+    (tmp_path / "list.txt").write_text("sub-2_bold.nii\n\nsub-1_bold.nii\n")
+    listed = find_images(tmp_path / "list.txt")
+    assert listed == {"sub-2": found["sub-2"][:1], "sub-1": found["sub-1"]}
+    assert find_images(found["sub-1"][0]) == {"sub-1": found["sub-1"]}
+    with pytest.raises(InputError, match="no participant named 'sub-3'"):
+        find_images(tmp_path, pattern="*", subjects=["sub-3"])
+    with pytest.raises(InputError, match=r"no \.nii or \.nii\.gz matching '\*\.img'"):
+        find_images(tmp_path, pattern="*.img")
 
 
 def test_images_that_cannot_be_found(tmp_path):
@@ -590,10 +608,19 @@ def test_overlapping_spheres_are_a_warning(prep, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for template in ("aDMN", "dDMN", "vDMN"):
-            settings = extract._Settings(
-                load_regions(template), 6, 0, "none", None, 1, (0, 1), True, None, 1
+            settings = Settings(
+                regions=load_regions(template),
+                radius=6,
+                drop=0,
+                confounds="none",
+                scrub=None,
+                scrub_dvars=1,
+                band=(0, 1),
+                standardise=True,
+                smooth=None,
+                min_coverage=1,
             )
-            assert not list(extract._overlaps(settings))
+            assert not settings.warnings()
 
 
 @pytest.mark.parametrize(

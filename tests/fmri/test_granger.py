@@ -120,8 +120,8 @@ def test_p_values_are_uniform_without_an_effect():
     """Kolmogorov and Smirnov's test, false alarm once in 10 000 (of exact p-values)."""
     rng = np.random.default_rng(8)
     drawn = [
-        granger_causality(autoregression(rng, 300, 3) * [1, 1, 0] + noise * [0, 0, 1], order=1)
-        for noise in rng.standard_normal((400, 300, 3))
+        granger_causality(autoregression(rng, 200, 3) * [1, 1, 0] + noise * [0, 0, 1], order=1)
+        for noise in rng.standard_normal((200, 200, 3))
     ]
     # The third series is noise of its own, so it neither leads nor follows.
     assert stats.kstest([r.p_values[2, 0] for r in drawn], "uniform").pvalue > 1e-4

@@ -184,7 +184,7 @@ def cases(draw):
 
 
 @given(cases())
-@settings(max_examples=200)
+@settings(max_examples=60)
 def test_the_free_energy_never_decreases(case):
     y, repetition_time, rate = case
     result = regression_dcm(y, repetition_time, noise_rate=rate, tolerance=1e-8, max_iter=100000)
@@ -308,13 +308,13 @@ def changed(column, values):
 @pytest.mark.parametrize(
     ("series", "options", "message"),
     [
-        (SERIES, {"repetition_time": 0}, "repetition_time must be a finite number above 0; got 0"),
+        (SERIES, {"repetition_time": 0}, r"repetition_time must be a number in \(0, inf\); got 0"),
         (SERIES, {"repetition_time": "2"}, "repetition_time must be .*; got '2'"),
         (SERIES, {"repetition_time": np.nan}, "repetition_time must be .*; got nan"),
         (SERIES, {"repetition_time": True}, "repetition_time must be .*; got True"),
-        (SERIES, {"threshold": -0.1}, "threshold must be a finite number of at least 0; got -0.1"),
-        (SERIES, {"noise_rate": 0}, "noise_rate must be a finite number above 0"),
-        (SERIES, {"tolerance": 0}, "tolerance must be a finite number above 0"),
+        (SERIES, {"threshold": -0.1}, r"threshold must be a number in \[0, inf\); got -0.1"),
+        (SERIES, {"noise_rate": 0}, "noise_rate must be a number in"),
+        (SERIES, {"tolerance": 0}, "tolerance must be a number in"),
         (SERIES, {"max_iter": 0}, "max_iter must be a whole number of at least 1"),
         (SERIES[:2], {}, r"has 2 row\(s\); a series needs at least 3"),
         (SERIES[:, :1], {}, "fewer than two variables"),

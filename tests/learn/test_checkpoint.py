@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from learn_oracles import related_tasks
+from mtgbn.learn.explore import Exploration
 
 from mtgbn.errors import ConvergenceWarning, InputError
 from mtgbn.learn import MTGBN, EdgePrior, Iteration, State, checkpoint
 from mtgbn.learn.checkpoint import fingerprint, read_checkpoint, write_checkpoint
-from mtgbn.learn.explore import Exploration
 
 # Several iterations: without tolerance chains go on until no edge changes, and some do change. (EM under
 # the restricted prior and chains that count edges are killed in tests of their own.)

@@ -7,6 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from learn_oracles import all_dags, related_arrays, related_tasks
+from mtgbn.learn.canonical import _sums, canonical_order
+from mtgbn.learn.explore import Exploration
 from naive import log_marginal_likelihood, random_dag
 from sklearn.base import clone
 
@@ -14,8 +16,6 @@ import mtgbn
 from mtgbn.errors import ConvergenceWarning, ImproperPosteriorError, InputError, NotFittedError
 from mtgbn.graphs import cpdag, is_dag, skeleton
 from mtgbn.learn import AVG, MTGBN, SIG, EdgePrior, Iteration, State
-from mtgbn.learn.canonical import _sums, canonical_order
-from mtgbn.learn.explore import Exploration
 from mtgbn.model.edge_prior import (
     edge_counts,
     edge_prior_of,

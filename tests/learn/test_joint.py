@@ -10,7 +10,8 @@ from mtgbn.graphs import cpdag, is_dag, skeleton
 from mtgbn.learn import MTGBN, explore
 from mtgbn.search import Knowledge
 from mtgbn.search.mmpc import find_candidates
-from mtgbn.simulate import random_network, simulate_perturbed, simulate_tasks
+from mtgbn.simulate import simulate_perturbed, simulate_tasks
+from mtgbn.simulate.perturbed import random_network
 from mtgbn.tasks import Tasks
 
 KINDS = ["map", "posterior"]

@@ -15,7 +15,8 @@ from mtgbn.graphs.dags import topological_order
 from mtgbn.learn.new_task import sample_graphs
 from mtgbn.metrics import compare_adjacencies
 from mtgbn.search import Knowledge
-from mtgbn.simulate import random_network, simulate_perturbed
+from mtgbn.simulate import simulate_perturbed
+from mtgbn.simulate.perturbed import random_network
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from mtgbn.errors import InputError
 from mtgbn.learn import AVG, MTGBN, SIG
 from mtgbn.learn.parameters import posterior_network
 from mtgbn.model import log_marginal_likelihood
-from mtgbn.simulate import draw_covariance
+from mtgbn.simulate.hierarchical import draw_covariance
 from mtgbn.tasks import Tasks
 
 # A standard normal exceeds this with probability 7e-6; no test compares more than 60 numbers.

@@ -15,12 +15,12 @@ from learn_oracles import (
     related_tasks,
     silent,
 )
+from mtgbn.sampling import sample_sigma_h
 from scipy.special import logsumexp
 
 from mtgbn.graphs import cpdag
 from mtgbn.learn import EdgePrior, Iteration, State, em
 from mtgbn.model import log_marginal_likelihood
-from mtgbn.sampling import sample_sigma_h
 
 # Means over draws, added up in another order.
 ROUNDING = 1e-6

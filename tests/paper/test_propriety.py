@@ -4,16 +4,16 @@ import itertools
 
 import numpy as np
 import pytest
-from scipy import integrate
-
-from mtgbn.errors import ImproperPosteriorError
-from mtgbn.model import build_posterior, check_proper, log_posterior
 from mtgbn.model.propriety import (
     _exponent_of_collapse,
     _exponents_of_growing_variables,
     _pairs,
     _worst_growing_direction,
 )
+from scipy import integrate
+
+from mtgbn.errors import ImproperPosteriorError
+from mtgbn.model import build_posterior, check_proper, log_posterior
 
 PRIORS = ("uniform", "restricted", "scale_free", "decomposable")
 

@@ -5,11 +5,11 @@ import functools
 import numpy as np
 import nutpie
 import pytest
+from mtgbn.sampling import sample_sigma_h
 from nutpie.compiled_pyfunc import from_pyfunc
 from sampling_oracles import MIXED_GRAPHS, Z_LIMIT, NaiveDensity, dag, data_scatters, largest_z
 from scipy.optimize import approx_fprime
 
-from mtgbn.sampling import sample_sigma_h
 from mtgbn.tasks import Tasks
 
 NS = np.array([40.0, 50.0, 60.0])

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from mtgbn.sampling import sample_sigma_h
 from sampling_oracles import complete_dag, data_scatters, exact_draws, shape_statistics
 from scipy import stats
 
 from mtgbn.model import to_unconstrained
-from mtgbn.sampling import sample_sigma_h
 from mtgbn.tasks import Tasks
 
 P = 3

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from mtgbn.search.triangulated import TriangulatedPrior, climb_triangulated
 from test_searches import all_dags
 
 from mtgbn.model import log_marginal_likelihood, log_structure_prior
 from mtgbn.search import Knowledge
 from mtgbn.search.local_scores import gather_scores
-from mtgbn.search.triangulated import TriangulatedPrior, climb_triangulated
 
 
 @pytest.fixture(scope="module", params=range(2))

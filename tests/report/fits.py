@@ -1,9 +1,9 @@
 """Fitted estimators with made-up results: whatever a page must show, without waiting for it."""
 
 import numpy as np
+from mtgbn.learn.em import Iteration
 
 from mtgbn import MTGBN, Tasks
-from mtgbn.learn.em import Iteration
 from mtgbn.learn.probabilities import EdgeDiagnostics
 from mtgbn.learn.relatedness import Relatedness
 from mtgbn.model.edge_prior import EdgePrior
@@ -25,10 +25,15 @@ def made_up(m, p, *, n_edges=None, variables=None, names=None, posterior=False, 
     scatters = np.broadcast_to(30.0 * np.eye(p), (m, p, p)).copy()
     ns = np.full(m, 30.0)
     learner = MTGBN(inference="posterior" if posterior else "map", random_state=5)
-    tasks = Tasks._trusted(
-        scatters,
-        *(ns, tuple(variables), tuple(names), np.full(m, 31)),
-        *(np.zeros((m, p)), np.ones((m, p)), {}),
+    tasks = Tasks.from_statistics(
+        scatters=scatters,
+        ns=ns,
+        variables=tuple(variables),
+        names=tuple(names),
+        n_rows=np.full(m, 31),
+        centres=np.zeros((m, p)),
+        scales=np.ones((m, p)),
+        incomplete={},
     )
     reversible = graphs & (rng.random(graphs.shape) < 0.3)
     cpdags = graphs | reversible.transpose(0, 2, 1)

@@ -10,7 +10,7 @@ from scipy.stats import gamma, rankdata
 from mtgbn.errors import GraphError, InputError
 from mtgbn.graphs import is_dag, skeleton
 from mtgbn.graphs.dags import moral_graph
-from mtgbn.simulate import random_network, simulate_bold_groups
+from mtgbn.simulate import simulate_bold_groups
 from mtgbn.simulate.bold import (
     discretise,
     haemodynamic_response,
@@ -18,6 +18,7 @@ from mtgbn.simulate.bold import (
     signal_covariance,
     slow_cosines,
 )
+from mtgbn.simulate.perturbed import random_network
 
 PLAIN = {"drift": 0, "snr": np.inf, "response_delay_sd": 0, "variation": 0}
 
@@ -152,7 +153,7 @@ def test_a_region_alone_has_a_signal_of_one_percent_and_the_stated_noise():
 def test_series_have_the_exact_covariance():
     """Standard errors from 40 subjects, who are independent; 4.5 of them."""
     simulation = simulate_bold_groups(
-        40, 0, 1500, variation=0, response_delay_sd=0, drift=0, random_state=3
+        40, 0, 400, variation=0, response_delay_sd=0, drift=0, random_state=3
     )
     assert np.ptp(simulation.covariances, axis=0).max() < 1e-12
     found = np.array([series.T @ series / len(series) for series in simulation.series])

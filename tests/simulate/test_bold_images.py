@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mtgbn.errors import InputError
+from mtgbn.errors import ExtraNotInstalledError, InputError
 from mtgbn.simulate import paint_images, simulate_bold_groups
 
 nibabel = pytest.importorskip("nibabel")
@@ -236,6 +236,6 @@ def test_nibabel_is_loaded_only_to_paint():
 
 def test_without_nibabel_the_error_names_the_extra(simulation, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "nibabel", None)
-    with pytest.raises(ImportError, match=r"pip install 'mtgbn\[fmri\]'"):
+    with pytest.raises(ExtraNotInstalledError, match=r"pip install 'mtgbn\[fmri\]'"):
         paint_images(simulation, COORDINATES, tmp_path / "new")
     assert not (tmp_path / "new").exists()

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from mtgbn.sampling import sample_sigma_h
 from scipy import stats
 
 from mtgbn.errors import GraphError, InputError
 from mtgbn.model import log_marginal_likelihood
-from mtgbn.sampling import sample_sigma_h
 from mtgbn.simulate import simulate_tasks
 from mtgbn.simulate.hierarchical import draw_covariance
 
@@ -87,14 +87,14 @@ def test_average_likelihood_is_the_marginal_likelihood(name):
     """Simulator and density describe the same model: E over Sigma of N(X | 0, Sigma)."""
     rows = np.random.default_rng(4).standard_normal((3, 3)) * [1.2, 0.8, 1.0]
     scatter = rows.T @ rows
-    draws = covariances(DAGS[name], 12_000, seed=5)
+    draws = covariances(DAGS[name], 5_000, seed=5)
     traces = np.einsum("sij,ji->s", np.linalg.inv(draws), scatter)
     logs = -0.5 * (3 * 3 * np.log(2 * np.pi) + 3 * np.linalg.slogdet(draws)[1] + traces)
     expected = log_marginal_likelihood(scatter, 3, dag(DAGS[name]), SIGMA_H, NU0)
     ratios = np.exp(logs - expected)
     error = ratios.std() / np.sqrt(len(ratios))
     assert abs(ratios.mean() - 1) < 4.5 * error
-    assert error < 0.03
+    assert error < 0.05
     # another DAG's density is told apart wherever its edges differ
     for other, edges in DAGS.items():
         if other.split(",")[0] != name.split(",")[0]:

@@ -9,8 +9,8 @@ from scipy import stats
 from mtgbn.errors import GraphError, InputError
 from mtgbn.graphs import is_dag
 from mtgbn.graphs.dags import topological_order
-from mtgbn.simulate import random_network, simulate_perturbed
-from mtgbn.simulate.perturbed import perturb_network
+from mtgbn.simulate import simulate_perturbed
+from mtgbn.simulate.perturbed import perturb_network, random_network
 
 
 def changed_pairs(one, other):
@@ -236,8 +236,8 @@ def test_column_order_is_random():
         ({"n_tasks": 0}, "n_tasks must be a whole number of at least 1; got 0"),
         ({"n_rows": 1}, "n_rows must be a whole number of at least 2; got 1"),
         ({"n_rows": [9, 9]}, "one for each of the 10 tasks; got 2"),
-        ({"level": 1.5}, "level must be between 0 and 1; got 1.5"),
-        ({"level": "0.1"}, "level must be between 0 and 1; got '0.1'"),
+        ({"level": 1.5}, r"level must be a number in \[0, 1\]; got 1.5"),
+        ({"level": "0.1"}, r"level must be a number in \[0, 1\]; got '0.1'"),
         ({"relative_to": "nodes"}, 'relative_to must be "edges" or "pairs"; got \'nodes\''),
         ({"n_unrelated": 11}, "n_unrelated = 11 is more than there are tasks, n_tasks = 10"),
         ({"n_unrelated": -1}, "n_unrelated must be a whole number of at least 0"),
@@ -245,7 +245,7 @@ def test_column_order_is_random():
         ({"network": [[0, np.nan], [0, 0]]}, "that of 0 -> 1 is nan"),
         (
             {"network": np.zeros((5, 5)), "relative_to": "pairs"},
-            "the network has no arcs",
+            "the network has no edges",
         ),
         (
             {"network": np.zeros((2, 2)), "residual_variances": [1.0]},

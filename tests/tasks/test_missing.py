@@ -10,7 +10,7 @@ import pytest
 
 from mtgbn.errors import InputError
 from mtgbn.tasks import Tasks
-from mtgbn.tasks.notes import missing_values, notes_on
+from mtgbn.tasks.data_warnings import data_warnings, missing_values
 
 # Rounding of a few hundred additions.
 ROUNDING = 1e-12
@@ -315,8 +315,9 @@ def test_equality_sees_the_rows(frames, tasks):
     assert Tasks(tasks.scatters, tasks.ns, tasks.variables, tasks.names) != tasks
     rows = {i: array.copy() for i, array in tasks.incomplete.items()}
     rows[1][1, 1] += 1e-9
-    parts = list(tasks.__reduce__()[1])
-    assert Tasks._trusted(*parts[:-1], rows) != tasks
+    attributes = {name: getattr(tasks, name) for name in Tasks.__slots__}
+    assert Tasks.from_statistics(**attributes) == tasks
+    assert Tasks.from_statistics(**attributes | {"incomplete": rows}) != tasks
 
 
 def test_copies_and_pickles_are_the_same_and_locked(tasks):
@@ -358,7 +359,7 @@ def test_one_note_says_what_is_missing(frames, tasks):
     assert note.startswith("20 values (0.14 of all) are missing, in 2 of 3 tasks")
     assert "most in task 's3' (0.27 of its values)" in note
     assert note.endswith("Task 's3' lacks 'c'")
-    assert note in notes_on(tasks)
+    assert note in data_warnings(tasks)
     assert missing_values(tasks["s1"]) == []
     few = {name: frame[["a", "b"]] for name, frame in complete_frames().items()}
     many = {f"{name}{i}": frame for i in range(3) for name, frame in few.items()}

@@ -5,7 +5,9 @@ import pandas as pd
 import pytest
 
 from mtgbn.errors import InputError
-from mtgbn.tasks import Tasks
+from mtgbn.tasks import Tasks, read_tables
+from mtgbn.tasks.reduction import reduce_table
+from mtgbn.tasks.table import align
 
 VARIABLES = ["a", "b", "c"]
 NAMES = ["s1", "s2", "s10"]
@@ -80,7 +82,7 @@ def test_from_any_takes_stacked_and_single_arrays():
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (None, "cannot read tasks from NoneType; give a Tasks, the path"),
+        (None, "cannot read tasks from NoneType; give the path"),
         (3, "from int"),
         (np.zeros(4), "ndarray with 1 dimension"),
         ([], "no tasks"),
@@ -272,3 +274,48 @@ def test_tables_beside_series_are_not_passed_over(tmp_path):
     with pytest.raises(InputError, match=r"series \('sub-1_timeseries.tsv'\) and other tables"):
         Tasks.from_folder(tmp_path)
     assert Tasks.from_folder(tmp_path, "sub-*.tsv").names == ("sub-1_timeseries", "sub-2")
+
+
+def test_tables_reduced_one_by_one_are_the_tasks():
+    rng = np.random.default_rng(0)
+    frames = {"s": pd.DataFrame(rng.normal(size=(9, 3)), columns=list("abc"))}
+    frames["t"] = pd.DataFrame(rng.normal(size=(7, 3)), columns=list("cab"))
+    options = {"standardise": True, "effective_samples": "bartlett"}
+    tables = read_tables(frames)
+    reduced = [reduce_table(table, **options) for table in align(tables)]
+    expected = Tasks.from_frames(frames, **options)
+    for tasks in (Tasks.from_reduced(reduced), Tasks.from_tables(tables, **options)):
+        assert tasks == expected
+        assert np.array_equal(tasks.centres, expected.centres)
+        assert tasks.fingerprint({}) == expected.fingerprint({})
+    np.testing.assert_array_equal(reduced[1].table.values, frames["t"][list("abc")])
+    with pytest.raises(InputError, match="no tasks"):
+        Tasks.from_reduced([])
+    with pytest.raises(InputError, match="'s' and 't' have other variables or another order"):
+        Tasks.from_reduced([reduce_table(table) for table in tables])
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "message"),
+    [
+        (
+            "folder",
+            {"variables": ["a"]},
+            "'variables' has no effect on the file or folder 'folder'",
+        ),
+        (np.eye(3), {"pattern": "*"}, "'pattern' has no effect on data of type ndarray"),
+        (
+            [pd.DataFrame(np.eye(3))],
+            {"variables": ["a"]},
+            "'variables' has no effect on DataFrames",
+        ),
+        (
+            pd.DataFrame({"task": [1], "a": [2]}),
+            {"names": ["a"]},
+            "'names' has no effect on a long",
+        ),
+    ],
+)
+def test_options_without_effect_are_refused(data, options, message):
+    with pytest.raises(InputError, match=message):
+        read_tables(data, **options)

@@ -1,1 +1,1 @@
-"""Helpers that any folder may use; none of them knows anything of networks."""
+"""Helpers that any folder may use; none of them depends on another folder than itself."""

@@ -1,4 +1,4 @@
-"""Checks of arguments that any public function may have."""
+"""Checks of arguments that many public functions share."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from mtgbn.errors import InputError
 
-__all__ = ["check_count", "is_number", "real_array"]
+__all__ = ["check_count", "check_interval", "is_number", "real_array"]
 
 
 def check_count(name: str, value: Any, least: int) -> None:
@@ -16,14 +16,27 @@ def check_count(name: str, value: Any, least: int) -> None:
         raise InputError(f"{name} must be a whole number of at least {least}; got {value!r}")
 
 
+def check_interval(name: str, value: Any, brackets: str, low: float, high: float) -> None:
+    """Raise an error unless ``value`` is a number in an interval with brackets such as "[)"."""
+    array = np.asarray(value)
+    if array.ndim == 0 and array.dtype.kind in "iuf":
+        if low < array < high:
+            return
+        if (array == low and brackets[0] == "[") or (array == high and brackets[1] == "]"):
+            return
+    raise InputError(
+        f"{name} must be a number in {brackets[0]}{low}, {high}{brackets[1]}; got {value!r}"
+    )
+
+
 def is_number(value: Any) -> bool:
-    """Whether a value is one finite real number."""
+    """Whether a value is a single finite real number."""
     array = np.asarray(value)
     return array.ndim == 0 and array.dtype.kind in "iuf" and bool(np.isfinite(array))
 
 
 def real_array(value: Any, name: str) -> np.ndarray:
-    """Return a float64 array of plain real numbers; masks and imaginary parts are not dropped."""
+    """Return a float64 array of real numbers; refuse masked elements and imaginary parts."""
     if np.ma.is_masked(value):
         raise InputError(f"{name} has masked elements; fill them in or leave them out")
     try:

@@ -1,8 +1,9 @@
-"""Names of tasks and variables: their rules, how messages show them, selecting by them."""
+"""Names of tasks and variables: what is allowed, how messages show them, how they select."""
 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -11,15 +12,27 @@ import numpy as np
 from mtgbn.errors import InputError
 
 
-def listed(names: Iterable[str], most: int = 5) -> str:
-    """Names as they appear in a message, the long tail counted instead of shown."""
-    names = [repr(str(name)) for name in names]
-    shown = ", ".join(names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+def listed(names: Iterable[object], most: int = 5, *, quote: bool = True) -> str:
+    """Join names for a message; of more than ``most`` names, the first are shown.
+
+    Examples
+    --------
+    >>> listed("abcd", most=2)
+    "'a', 'b' and 2 more"
+    """
+    texts = [repr(str(name)) if quote else str(name) for name in names]
+    shown = ", ".join(texts[:most])
+    return shown if len(texts) <= most else f"{shown} and {len(texts) - most} more"
+
+
+def natural_key(name: str) -> list[str | int]:
+    """Key that sorts names as people do: sub-2 before sub-10, capitals do not matter."""
+    pieces = re.split(r"(\d+)", name)
+    return [int(piece) if odd % 2 else piece.casefold() for odd, piece in enumerate(pieces)]
 
 
 def unknown_name(name: object, known: Sequence[str], kind: str) -> InputError:
-    """The error for a name that does not exist, with the names it may have been meant to be."""
+    """Make the error for a name that does not exist; it shows the names that are most like it."""
     close = difflib.get_close_matches(str(name), known, n=3)
     hint = f"close matches: {listed(close)}" if close else f"the {kind}s are {listed(known)}"
     return InputError(f"there is no {kind} named {str(name)!r}; {hint}")
@@ -28,15 +41,15 @@ def unknown_name(name: object, known: Sequence[str], kind: str) -> InputError:
 def check_names(
     names: Iterable[object], kind: str, owner: str = "", origins: Sequence[str | None] = ()
 ) -> tuple[str, ...]:
-    """Names as strings, refused when one is empty or used twice.
+    """Return names as strings; refuse a name that is empty or used twice.
 
     ``owner`` says whose names they are; ``origins`` are the files that they come from, if any.
     """
     if isinstance(names, str):
         raise InputError(f"{kind} names must be a list of names, got the single string {names!r}")
-    names = tuple(str(name) for name in names)
+    texts = tuple(str(name) for name in names)
     first: dict[str, int] = {}
-    for position, name in enumerate(names):
+    for position, name in enumerate(texts):
         if not name.strip():
             raise InputError(f"{owner}{kind} number {position} has an empty name; give it one")
         try:
@@ -54,11 +67,11 @@ def check_names(
                 f"{kind} names must be unique, rename or remove one of them"
             )
         first[name] = position
-    return names
+    return texts
 
 
 def check_variables(names: Iterable[object], owner: str = "") -> tuple[str, ...]:
-    """Variable names as strings: unique, at least two."""
+    """Return variable names as strings; they must be unique and at least two."""
     variables = check_names(names, "variable", owner)
     if len(variables) < 2:
         raise InputError(
@@ -69,29 +82,29 @@ def check_variables(names: Iterable[object], owner: str = "") -> tuple[str, ...]
 
 
 def task_names(names: Iterable[object] | None, count: int) -> tuple[str, ...]:
-    """The given task names, or task0, task1, ... so that the number is the position."""
+    """Return the given task names, or task0, task1, ... by position."""
     if names is None:
         return tuple(f"task{position}" for position in range(count))
-    names = check_names(names, "task")
-    if len(names) != count:
-        raise InputError(f"{len(names)} task names for {count} tasks; give one name per task")
-    return names
+    texts = check_names(names, "task")
+    if len(texts) != count:
+        raise InputError(f"{len(texts)} task names for {count} tasks; give one name per task")
+    return texts
 
 
 def default_variables(count: int) -> tuple[str, ...]:
-    """Names x0, x1, ... so that the number is the position of the column."""
+    """Return the names x0, x1, ... by position of the column."""
     return tuple(f"x{position}" for position in range(count))
 
 
 def name_position(name: str, known: Sequence[str], kind: str) -> int:
-    """Where a name stands among the known ones."""
+    """Return the position of a name among the known names."""
     if name not in known:
         raise unknown_name(name, known, kind)
     return known.index(name)
 
 
 def task_positions(selection: Any, names: tuple[str, ...]) -> list[int]:
-    """Positions of the tasks that a name, an int, a slice, a list of these or a mask selects."""
+    """Return the positions that a name, an int, a slice, a list of names or ints, or a mask selects."""
     if isinstance(selection, slice):
         positions = list(range(len(names))[selection])
     elif isinstance(selection, str | int | np.generic):

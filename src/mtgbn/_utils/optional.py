@@ -1,4 +1,4 @@
-"""The one guard for packages that are extras."""
+"""The one place that imports packages of extras."""
 
 import importlib
 from types import ModuleType

@@ -1,5 +1,6 @@
-"""From one random_state to the seeds of everything, and back to what repeats a result."""
+"""From one random_state to all seeds of a computation, and back to a random_state that repeats it."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ __all__ = ["entropy_of", "entropy_text", "seed_sequence"]
 
 
 def seed_sequence(random_state: Any) -> np.random.SeedSequence:
-    """Return the seeds that a valid random_state stands for; a Generator is advanced."""
+    """Return the seeds that a random_state stands for; a Generator is advanced."""
     if isinstance(random_state, np.random.SeedSequence):
         # Spawning counts up inside the sequence; a copy gives the same chains every time.
         return np.random.SeedSequence(random_state.entropy, spawn_key=random_state.spawn_key)
@@ -28,14 +29,14 @@ def seed_sequence(random_state: Any) -> np.random.SeedSequence:
 
 
 def entropy_text(seeds: np.random.SeedSequence) -> str:
-    """The seeds as text: whole numbers of any size, which JSON readers may not hold."""
+    """Return the seeds as text: JSON readers may not hold whole numbers of any size."""
     entropy = seeds.entropy
-    numbers = [entropy] if np.ndim(entropy) == 0 else list(entropy)
+    numbers = entropy if isinstance(entropy, Sequence | np.ndarray) else [entropy]
     return " ".join(map(str, numbers)) + "; " + " ".join(map(str, seeds.spawn_key))
 
 
 def _seeds_of(text: str) -> np.random.SeedSequence:
-    """The seeds that `entropy_text` wrote down."""
+    """Return the seeds that `entropy_text` wrote."""
     try:
         entropy, key = text.split(";")
         numbers = [int(number) for number in entropy.split()]
@@ -50,8 +51,8 @@ def _seeds_of(text: str) -> np.random.SeedSequence:
 
 
 def entropy_of(seeds: np.random.SeedSequence) -> int | list[int] | str:
-    """The random_state that gives the same seeds; text if the seeds were spawned from others."""
+    """Return the random_state that gives these seeds; a text if they were spawned from other seeds."""
     if seeds.spawn_key:
         return entropy_text(seeds)
-    entropy = seeds.entropy
+    entropy: Any = seeds.entropy
     return int(entropy) if np.ndim(entropy) == 0 else [int(number) for number in entropy]

@@ -1,4 +1,4 @@
-"""The one place that gathers the versions of what made a result."""
+"""The one place that gathers the versions of the packages that made a result."""
 
 import platform
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ __all__ = ["versions_of"]
 
 
 def versions_of(packages: Iterable[str]) -> dict[str, str]:
-    """Versions of mtgbn, Python and those of the packages that are installed.
+    """Return the versions of mtgbn, of Python and of those packages that are installed.
 
     Examples
     --------

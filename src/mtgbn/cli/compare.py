@@ -41,7 +41,7 @@ from mtgbn.fmri.regions import some
 from mtgbn.learn import MTGBN
 from mtgbn.learn.checkpoint import fingerprint
 from mtgbn.report import REPORT_FILE
-from mtgbn.tasks.notes import notes_on
+from mtgbn.tasks.data_warnings import data_warnings
 
 __all__ = ["run_compare"]
 
@@ -91,7 +91,7 @@ def run_compare(
         cohort = read_cohort(data, table, labels, repetition_time=tr, always=subject, **reading)
     parts, notes = find_templates(cohort.tasks.variables, templates)
     notes = [*map(str, (each.message for each in caught)), *notes, *cohort.notes]
-    notes += notes_on(cohort.tasks)
+    notes += data_warnings(cohort.tasks)
     name = _subject(subject, cohort)
     _say_who(say, cohort, reading, notes, name, labels[0])
     learner = MTGBN(**learning)

@@ -15,8 +15,8 @@ from mtgbn.cli.output import check_is_folder, say_to
 from mtgbn.errors import InputError
 from mtgbn.fmri.regions import load_regions
 from mtgbn.report import REPORT_FILE
-from mtgbn.simulate import BoldSimulation, simulate_bold_groups
-from mtgbn.simulate.bold import slow_cosines
+from mtgbn.simulate import simulate_bold_groups
+from mtgbn.simulate.bold import BoldSimulation, slow_cosines
 
 __all__ = ["run_demo", "write_series"]
 

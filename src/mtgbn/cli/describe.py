@@ -8,11 +8,10 @@ from rich.markup import escape as escape_markup
 from rich.table import Table as Grid
 
 from mtgbn.errors import CollinearityWarning, InputError
-from mtgbn.tasks import Tasks
-from mtgbn.tasks.autocorrelation import effective_sizes
-from mtgbn.tasks.notes import notes_on
-from mtgbn.tasks.tables import Table
-from mtgbn.tasks.text_files import tables_from_path
+from mtgbn.tasks import Tasks, read_tables
+from mtgbn.tasks.autocorrelation import effective_size
+from mtgbn.tasks.data_warnings import data_warnings
+from mtgbn.tasks.table import Table
 
 # Share of the rows in independent samples below which rows hardly are independent themselves.
 _INDEPENDENT = 0.7
@@ -33,17 +32,17 @@ def run_describe(data: str, options: dict) -> None:
     console.print(table)
     for warning in caught:
         console.print(f"Warning: {escape(warning)}")
-    for note in notes_on(tasks):
+    for note in data_warnings(tasks):
         console.print(f"Note: {escape(note)}")
 
 
 def read_tasks(data: str, options: dict) -> tuple[Tasks, list[str]]:
     """The tasks, and what they were warned of."""
-    tables = tables_from_path(data, options.get("pattern"), options.get("task", "task"))
+    tables = read_tables(data, pattern=options.get("pattern"), task=options.get("task"))
     reading = {name: value for name, value in options.items() if name not in ("pattern", "task")}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CollinearityWarning)
-        tasks = Tasks._from_tables(tables, **reading)
+        tasks = Tasks.from_tables(tables, **reading)
     return tasks, [str(warning.message) for warning in caught] + _follow_each_other(tables, reading)
 
 
@@ -52,7 +51,7 @@ def _follow_each_other(tables: list[Table], reading: dict) -> list[str]:
     if reading.get("effective_samples") is not None or reading.get("missing") == "em":
         return []
     try:
-        sizes = effective_sizes("bartlett", tables)
+        sizes = [effective_size("bartlett", table) for table in tables]
     except InputError:  # too few rows to tell
         return []
     rows = [len(table.values) for table in tables]

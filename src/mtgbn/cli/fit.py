@@ -34,7 +34,7 @@ from mtgbn.results import load_result, save_result, summarise
 from mtgbn.results.folder import GRAPH_FORMATS, RESULT_FILE, plain
 from mtgbn.search import Knowledge
 from mtgbn.tasks import Tasks
-from mtgbn.tasks.notes import notes_on
+from mtgbn.tasks.data_warnings import data_warnings
 
 __all__ = ["NOT_CONVERGED", "run_fit", "run_show"]
 
@@ -110,7 +110,7 @@ def _read(data: str, reading: dict[str, Any], say) -> Tasks:
     say(f"Read {tasks!r} from {data}.")
     for warning in caught:
         say(f"Warning: {warning}")
-    for note in notes_on(tasks):
+    for note in data_warnings(tasks):
         say(f"Note: {note}.")
     return tasks
 

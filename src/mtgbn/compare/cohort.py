@@ -13,10 +13,10 @@ from mtgbn.compare.participants import Participants, participant_of, refuse_no_m
 from mtgbn.errors import CollinearityWarning, InputError
 from mtgbn.fmri.extract import SAME_TR, Excluded
 from mtgbn.fmri.regions import some
-from mtgbn.tasks import Tasks
+from mtgbn.tasks import Tasks, read_tables
 from mtgbn.tasks.checks import finite_floats
-from mtgbn.tasks.tables import Table, align
-from mtgbn.tasks.text_files import sidecar, tables_from_path
+from mtgbn.tasks.table import Table, align
+from mtgbn.tasks.text_files import sidecar
 
 __all__ = ["Cohort", "read_cohort", "task_of"]
 
@@ -92,8 +92,11 @@ def read_cohort(
         ``standardise``, ``effective_samples``, ``missing``; see `Tasks`.
     """
     excluded: list[Excluded] = []
-    tables = tables_from_path(
-        data, pattern, task, lambda name, error: excluded.append(Excluded(name, str(error)))
+    tables = read_tables(
+        data,
+        pattern=pattern,
+        task=task,
+        unreadable=lambda name, error: excluded.append(Excluded(name, str(error))),
     )
     names = [table.task for table in tables] + [each.name for each in excluded]
     refuse_no_match(participants, names)
@@ -123,7 +126,7 @@ def read_cohort(
     for label in groups:
         _refuse_small(label, sum(own == label for _, own in kept), excluded)
     used = [table for table, _ in kept]
-    tasks = Tasks._from_tables(used, **options)
+    tasks = Tasks.from_tables(used, **options)
     series = {}
     if not tasks.incomplete:
         series = {table.task: finite_floats(table) for table in align(used)}
@@ -210,7 +213,7 @@ def _unusable(tables: Sequence[Table], options: Mapping[str, Any]) -> list[Exclu
             warnings.simplefilter("ignore", CollinearityWarning)  # all at once, later
             try:
                 align([reference, table] if table is not reference else [table])
-                Tasks._from_tables([table], **options)
+                Tasks.from_tables([table], **options)
             except InputError as error:
                 found.append(Excluded(table.task, str(error)))
     return found

@@ -10,7 +10,8 @@ from mtgbn._utils.arguments import check_count
 from mtgbn.compare.fitting import Fitting, GroupGraphs, check_groups, fit_groups
 from mtgbn.compare.groups import align
 from mtgbn.errors import ConvergenceWarning, InputError
-from mtgbn.fmri import granger_causality, regression_dcm, strongest_edges
+from mtgbn.fmri import granger_causality, regression_dcm
+from mtgbn.fmri.density import strongest_edges
 from mtgbn.learn import SIG
 from mtgbn.learn.canonical import canonical_order
 from mtgbn.learn.estimator import Estimator

@@ -14,8 +14,8 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from mtgbn._utils.seeds import entropy_text, seed_sequence
+from mtgbn._utils.stores import Store, estimator_settings
 from mtgbn.compare.fitting import quietly
-from mtgbn.compare.known import Known, identity_of
 from mtgbn.compare.strengths import (
     connection_strengths,
     mean_conditions,
@@ -137,8 +137,8 @@ def compare_subject(
     root = seed_sequence(random_state)
     seeds = root.spawn(n + 1)
     everybody = range(n)
-    extras = {"seed": entropy_text(root)}
-    known = Known(store, "controls", identity_of(controls, learner, extras))
+    settings = {**estimator_settings(learner), "seed": entropy_text(root)}
+    known = Store(store, "controls", controls.fingerprint(settings))
     # The subject comes last, and is not kept: so the controls' file serves every subject.
     jobs = [
         (k, controls[[c for c in everybody if c != k]], controls[k], learner, seeds[k])

@@ -14,8 +14,8 @@ from joblib import Parallel, delayed
 
 from mtgbn._utils.arguments import check_count
 from mtgbn._utils.seeds import entropy_text, seed_sequence
+from mtgbn._utils.stores import Store, estimator_settings
 from mtgbn.compare.fitting import Fitting, GroupGraphs, check_groups, fit_groups
-from mtgbn.compare.known import Known, identity_of
 from mtgbn.learn.estimator import Estimator
 from mtgbn.tasks import Tasks
 
@@ -104,7 +104,7 @@ def permutation_test(
         graphs[is_a], graphs[~is_a] = observed[:2]
         found = np.array([_differences(graphs[each], graphs[~each]) for each in relabelled])
     else:
-        known = Known(store, "relabellings", _belongs_to(tasks, learner, is_a, seeds))
+        known = Store(store, "relabellings", _belongs_to(tasks, learner, is_a, seeds))
         todo = [k for k in range(n_permutations) if k not in known.values]
         done = n_permutations - len(todo)
         results = Parallel(n_jobs, return_as="generator_unordered")(
@@ -135,9 +135,9 @@ def fit_seed(random_state) -> np.random.SeedSequence:
     return seed_sequence(random_state).spawn(1)[0]
 
 
-def _belongs_to(tasks: Tasks, learner: Estimator, is_a: np.ndarray, seeds) -> str:
-    extras = {"is_a": is_a.tolist(), "seed": entropy_text(seeds)}
-    return identity_of(tasks, learner, extras)
+def _belongs_to(tasks: Tasks, learner: Estimator, is_a: np.ndarray, seeds) -> dict[str, str]:
+    seed = entropy_text(seeds)
+    return tasks.fingerprint({**estimator_settings(learner), "is_a": is_a, "seed": seed})
 
 
 def _differences(graphs_a: np.ndarray, graphs_b: np.ndarray) -> np.ndarray:

@@ -18,7 +18,7 @@ from mtgbn.compare.templates import EVERYTHING
 from mtgbn.errors import InputError
 from mtgbn.learn import MTGBN
 from mtgbn.tasks import Tasks
-from mtgbn.tasks.notes import unequal_scales
+from mtgbn.tasks.data_warnings import unequal_scales
 
 __all__ = [
     "Study",

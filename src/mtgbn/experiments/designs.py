@@ -12,7 +12,8 @@ import numpy as np
 from mtgbn.errors import InputError
 from mtgbn.learn import AVG, MTGBN, SIG
 from mtgbn.learn.estimator import Estimator
-from mtgbn.simulate import Simulation, simulate_perturbed, simulate_thresholded
+from mtgbn.simulate import simulate_perturbed, simulate_thresholded
+from mtgbn.simulate.hierarchical import Simulation
 
 __all__ = ["EXPERIMENTS", "METHODS", "Cell", "Experiment", "Setting", "cells_of"]
 

@@ -1,4 +1,4 @@
-"""What the methods for time series demand of one subject's series, and how a culprit is named."""
+"""The check of one subject's series that the methods for time series share."""
 
 from typing import Any
 
@@ -7,11 +7,11 @@ import numpy as np
 from mtgbn._utils.names import check_variables, default_variables, listed
 from mtgbn.errors import InputError
 from mtgbn.tasks.checks import finite_floats, refuse_constant, refuse_extreme
-from mtgbn.tasks.tables import Table, as_matrix, is_frame
+from mtgbn.tasks.table import Table, as_matrix, is_frame
 
 
 def check_series(series: Any, task: str) -> Table:
-    """The series (rows = time) as new finite float64 values that vary, with names for its columns."""
+    """Check that a series (one row per volume) is finite and varies; return it with names of columns."""
     if is_frame(series):
         columns = check_variables(series.columns, f"task {task!r}: ")
         table = Table(task, columns, series.to_numpy())

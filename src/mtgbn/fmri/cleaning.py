@@ -1,12 +1,12 @@
-"""Regional series without drifts, confounds and bad volumes; docs/decisions.md says why in this way."""
+"""Cleaning of regional series: drifts, band, confounds and bad volumes (see docs/decisions.md)."""
 
 import math
 
 import numpy as np
 from scipy.interpolate import CubicSpline
 
+from mtgbn._utils.optional import require
 from mtgbn.errors import InputError
-from mtgbn.fmri.regions import require
 
 __all__ = ["clean", "degrees_of_freedom", "worth_of_noise"]
 
@@ -22,9 +22,9 @@ def clean(
 ) -> np.ndarray:
     """Clean the series of one run with nilearn, in the order of Lindquist et al. (2018).
 
-    Volumes that are not kept are interpolated with cubic splines (at the ends: cut off), series and
-    confounds are detrended and band-passed alike, these volumes are left out, and the confounds are
-    regressed out of the others.
+    Volumes that are not kept are interpolated with cubic splines (at the ends: cut off). Series and
+    confounds are detrended and band-passed alike. Then the interpolated volumes are left out, and the
+    confounds are regressed out of the others.
 
     Parameters
     ----------
@@ -37,14 +37,14 @@ def clean(
     standardise : bool
         Whether to end with mean 0 and variance 1.
     """
-    signal = require("nilearn.signal")
+    signal = require("nilearn.signal", "fmri", "scans")
     places = np.flatnonzero(kept)
     ends = slice(places[0], places[-1] + 1)
     both = np.column_stack([series, confounds]).astype(np.float64)[ends]
     stays = kept[ends]
     if not stays.all():
-        # nilearn's own interpolation overlooks a volume if that at the same distance from the other end
-        # is left out too.
+        # nilearn's interpolation overlooks a volume if the volume at the same distance from the other
+        # end is left out too.
         times = np.arange(len(both))
         both[~stays] = CubicSpline(times[stays], both[stays])(times[~stays])
     low, high = (band[0] or None), (band[1] if math.isfinite(band[1]) else None)
@@ -72,12 +72,11 @@ def clean(
 def degrees_of_freedom(
     n_volumes: int, n_confounds: int, tr: float, band: tuple[float, float]
 ) -> float:
-    """About how many numbers of a series are free after cleaning; fewer than one is an error."""
+    """Estimate the degrees of freedom of a series after cleaning; fewer than one is an error."""
     nyquist = 0.5 / tr
     share = (min(band[1], nyquist) - band[0]) / nyquist
-    in_band = n_volumes * share - (
-        2 if share == 1 else 0
-    )  # mean and trend, which lie below the band
+    # Without a band, the mean and the linear trend take two; otherwise they lie below the band.
+    in_band = n_volumes * share - (2 if share == 1 else 0)
     if in_band - n_confounds < 1:
         raise InputError(
             f"{n_volumes} volumes have about {max(in_band, 0):.0f} degrees of freedom in the band, "
@@ -89,12 +88,12 @@ def degrees_of_freedom(
 def worth_of_noise(
     confounds: np.ndarray, kept: np.ndarray, *, tr: float, band: tuple[float, float]
 ) -> float:
-    """Number of independent samples that white noise is worth after cleaning (docs/model.md, 16).
+    """Return the number of independent samples that cleaned white noise is worth (docs/model.md, 16).
 
-    Cleaning is linear: what it makes of impulses tells all. Filters and confounds leave fewer
-    independent samples than the autocorrelations of what comes out would let one think.
+    Cleaning is linear, so the cleaned impulses give the covariance of cleaned white noise. Filters and
+    confounds leave fewer independent samples than the autocorrelations of cleaned series suggest.
     """
     impulses = np.eye(len(kept))
-    made = clean(impulses, confounds, kept, tr=tr, band=band, standardise=False)
-    covariance = made @ made.T
+    cleaned = clean(impulses, confounds, kept, tr=tr, band=band, standardise=False)
+    covariance = cleaned @ cleaned.T
     return float(np.trace(covariance) ** 2 / np.sum(covariance**2))

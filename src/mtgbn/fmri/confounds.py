@@ -1,20 +1,21 @@
-"""What to regress out of a run and which volumes to leave out, by fMRIPrep's table or a plain one."""
+"""Confounds of a run and the volumes to leave out, from fMRIPrep's table or from a plain one."""
 
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from mtgbn._utils.names import listed
+from mtgbn._utils.optional import require
 from mtgbn.errors import InputError
 from mtgbn.fmri.images import entities_of
-from mtgbn.fmri.regions import require, some
 
 __all__ = ["STRATEGIES", "Confounds", "check_strategy", "confounds_file", "load_run_confounds"]
 
-# Arguments of nilearn's load_confounds. No high-pass regressors: the band-pass does their work.
-STRATEGIES = {
+# Arguments of nilearn's load_confounds. High-pass regressors are not needed after a band-pass.
+STRATEGIES: dict[str, dict[str, Any]] = {
     "friston24": {"strategy": ("motion", "wm_csf"), "motion": "full", "wm_csf": "basic"},
     "friston24-global": {
         "strategy": ("motion", "wm_csf", "global_signal"),
@@ -25,26 +26,28 @@ STRATEGIES = {
     "motion6": {"strategy": ("motion", "wm_csf"), "motion": "basic", "wm_csf": "basic"},
 }
 
-_SHORTEST_SEGMENT = (
-    5  # of volumes between scrubbed ones, as nilearn and Power et al. (2014) have it
-)
+# Shorter segments of volumes between scrubbed ones are scrubbed too, as in Power et al. (2014).
+_SHORTEST_SEGMENT = 5
 
 
 class Confounds(NamedTuple):
-    """Of one run, all of its volumes."""
+    """The confounds of all volumes of one run, and the volumes to leave out."""
 
     columns: tuple[str, ...]
     values: np.ndarray
     """(volumes, columns)."""
     file: Path | None
     unsteady: tuple[int, ...]
-    """Volumes before the scanner was steady, as fMRIPrep found them."""
+    """Volumes before the steady state of the scanner, according to fMRIPrep."""
     scrubbed: tuple[int, ...]
-    """Volumes with too much motion, without the unsteady ones."""
+    """Volumes with too much motion, except those before the steady state."""
 
 
-def check_strategy(confounds: object) -> str | list[str] | dict:
-    """One of `STRATEGIES` or none, names of columns, or arguments of load_confounds; plain data."""
+def check_strategy(confounds: object) -> str | list[str] | dict[str, Any]:
+    """Check the choice of confounds, and return it in a form that JSON can hold.
+
+    It is a key of `STRATEGIES`, "none", a list of columns, or a dict of arguments of load_confounds.
+    """
     if isinstance(confounds, str):
         if confounds != "none" and confounds not in STRATEGIES:
             raise InputError(
@@ -70,11 +73,11 @@ def check_strategy(confounds: object) -> str | list[str] | dict:
 def load_run_confounds(
     image: Path,
     n_volumes: int,
-    confounds: str | list[str] | dict,
+    confounds: str | list[str] | dict[str, Any],
     scrub: float | None,
     scrub_dvars: float,
 ) -> Confounds:
-    """Read what belongs to an image.
+    """Read the confounds of an image.
 
     Raises
     ------
@@ -92,10 +95,11 @@ def load_run_confounds(
     named = _named(file, confounds) if isinstance(confounds, list) else None
     left_out: tuple[int, ...] = ()
     if named is None or scrub is not None:
-        options = (
-            STRATEGIES[confounds] if isinstance(confounds, str) and confounds != "none" else {}
-        )
-        options = dict(confounds if isinstance(confounds, dict) else options)
+        options = {}
+        if isinstance(confounds, dict):
+            options = dict(confounds)
+        elif isinstance(confounds, str) and confounds != "none":
+            options = dict(STRATEGIES[confounds])
         if scrub is not None:
             options |= {
                 "strategy": (*options.get("strategy", ()), "scrub"),
@@ -118,7 +122,7 @@ def load_run_confounds(
 
 
 def confounds_file(image: Path) -> Path | None:
-    """The table beside an image: NAME_confounds.tsv, NAME.tsv, or fMRIPrep's; None if there is none."""
+    """Find the table beside an image: NAME_confounds.tsv, NAME.tsv, or fMRIPrep's; else None."""
     stem = re.sub(r"\.nii(\.gz)?$", "", image.name, flags=re.IGNORECASE)
     for name in (f"{stem}_confounds.tsv", f"{stem}.tsv"):
         if image.with_name(name).is_file():
@@ -132,16 +136,16 @@ def confounds_file(image: Path) -> Path | None:
     if len(found) > 1:
         raise InputError(
             f"several tables of confounds could belong to {str(image)!r}: "
-            f"{some([file.name for file in found])}; remove all but one"
+            f"{listed([file.name for file in found], quote=False)}; remove all but one"
         )
     return found[0] if found else None
 
 
 def _by_strategy(
-    image: Path, file: Path, options: dict
+    image: Path, file: Path, options: dict[str, Any]
 ) -> tuple[tuple[str, ...], np.ndarray, tuple[int, ...]]:
-    """Columns, values, and the volumes that nilearn would leave out."""
-    load_confounds = require("nilearn.interfaces.fmriprep").load_confounds
+    """Return columns, values, and the volumes that nilearn would leave out."""
+    load_confounds = require("nilearn.interfaces.fmriprep", "fmri", "scans").load_confounds
     if "desc-confounds" not in file.name:
         raise InputError(
             f"{file.name!r} is not fMRIPrep's table of confounds, which strategies and scrubbing need; "
@@ -164,14 +168,14 @@ def _by_strategy(
 
 
 def _unsteady(file: Path) -> set[int]:
-    """Volumes that fMRIPrep marks as before the steady state."""
-    table = require("pandas").read_csv(file, sep="\t")
+    """Return the volumes that fMRIPrep marks as before the steady state."""
+    table = require("pandas", "fmri", "scans").read_csv(file, sep="\t")
     marks = [column for column in table.columns if "non_steady_state" in str(column)]
     return set(np.flatnonzero(table[marks].to_numpy().any(axis=1)).tolist())
 
 
 def _named(file: Path, names: list[str]) -> tuple[tuple[str, ...], np.ndarray]:
-    pandas = require("pandas")
+    pandas = require("pandas", "fmri", "scans")
     try:
         table = pandas.read_csv(file, sep="\t", na_values=["n/a"])
     except (ValueError, UnicodeDecodeError) as error:
@@ -179,14 +183,14 @@ def _named(file: Path, names: list[str]) -> tuple[tuple[str, ...], np.ndarray]:
     missing = [name for name in names if name not in table.columns]
     if missing:
         raise InputError(
-            f"{str(file)!r} has no column {some(missing)}; it has "
-            f"{some(list(map(str, table.columns)))}"
+            f"{str(file)!r} has no column {listed(missing, quote=False)}; it has "
+            f"{listed(table.columns, quote=False)}"
         )
     try:
         values = table[names].to_numpy(dtype=np.float64, copy=True)
     except ValueError as error:
         raise InputError(f"{str(file)!r}: a confound is not a number ({error})") from error
-    if len(values) > 1:  # derivatives begin with n/a
+    if len(values) > 1:  # the first derivative is n/a
         values[0] = np.where(np.isnan(values[0]), values[1], values[0])
     _check_finite(file, names, values)
     return tuple(names), values

@@ -1,4 +1,4 @@
-"""Networks of a given number of edges, so that methods are compared at the same density."""
+"""Networks with a given number of edges, to compare methods at the same density."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,8 +17,8 @@ def strongest_edges(
     Parameters
     ----------
     strengths : array (p, p)
-        ``strengths[i, j]`` of i -> j: F statistics, couplings, probabilities (not p-values, where the
-        strongest are small). The size counts, not the sign; the diagonal is ignored and may be nan.
+        ``strengths[i, j]`` of i -> j: F statistics, couplings, probabilities (not p-values, which are
+        small for strong edges). Absolute values count; the diagonal is ignored and may be nan.
     n_edges : int
         Of equally strong pairs, those in earlier rows, then in earlier columns, come first.
     undirected : bool
@@ -28,7 +28,12 @@ def strongest_edges(
     Returns
     -------
     bool array (p, p)
-        ``A[i, j]`` means i -> j. Nothing keeps it acyclic.
+        ``A[i, j]`` means i -> j. The graph may have cycles.
+
+    Examples
+    --------
+    >>> strongest_edges([[0, 3, 1], [2, 0, 0], [0, -4, 0]], 2).astype(int).tolist()
+    [[0, 1, 0], [0, 0, 0], [0, 1, 0]]
     """
     try:
         sizes = np.abs(np.asarray(strengths, dtype=np.float64))

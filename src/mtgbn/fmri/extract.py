@@ -1,17 +1,16 @@
-"""From preprocessed images to one table of regional series per subject, and a record of how.
+"""From preprocessed images to one table of regional series per subject, with a record beside it.
 
-Slice timing, realignment and registration are done before, by fMRIPrep or SPM.
+Slice timing, realignment and registration are done by fMRIPrep or SPM. `extract_series` plans (which
+images are whose, which tables are already there), extracts the missing series in parallel, and writes.
 """
 
 import hashlib
 import json
 import math
 import os
-import platform
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,64 +18,55 @@ import numpy as np
 from joblib import Parallel, delayed
 
 import mtgbn
-from mtgbn._utils.files import locked, read_json, write_json, writing
+from mtgbn._utils.files import locked, read_json, write_json, write_text
+from mtgbn._utils.names import listed
+from mtgbn._utils.optional import require
+from mtgbn._utils.tables import read_table, table_text
+from mtgbn._utils.versions import versions_of
 from mtgbn.errors import InputError
-from mtgbn.fmri.cleaning import clean, degrees_of_freedom, worth_of_noise
-from mtgbn.fmri.confounds import Confounds, check_strategy, confounds_file, load_run_confounds
-from mtgbn.fmri.images import Unit, repetition_time, units_of
-from mtgbn.fmri.regions import Atlas, Regions, load_regions, require, some
-from mtgbn.fmri.signals import region_signals
-from mtgbn.tasks.text_files import MOST_SAMPLES
+from mtgbn.fmri.confounds import check_strategy, confounds_file
+from mtgbn.fmri.images import Unit, is_plausible_tr, repetition_time, units_of
+from mtgbn.fmri.one_run import extract_run
+from mtgbn.fmri.regions import Atlas, Regions, load_regions
+from mtgbn.fmri.settings import Settings
 
 __all__ = ["SAME_TR", "Excluded", "Extraction", "extract_series"]
 
 _CONVENTION = "A[i, j] = 1 means i -> j; DCM's A matrix is the transpose"
-_JOINED = "each run was cleaned and standardised by itself, then they were joined in this order"
+_JOINED = "each run was cleaned and standardised separately, then they were joined in this order"
 _PACKAGES = ("nilearn", "nibabel", "numpy", "scipy")
-SAME_TR = 1e-3  # relative
+# Relative difference up to which two repetition times count as the same.
+SAME_TR = 1e-3
 
 
 class Excluded(NamedTuple):
-    """A subject (or run) without series, and why."""
+    """A subject (or run) that is not used, and the reason."""
 
     name: str
     reason: str
 
 
 class Extraction(NamedTuple):
-    """What `extract_series` did."""
+    """The result of `extract_series`."""
 
     folder: Path
     series: tuple[Path, ...]
-    """The tables, in natural order of the subjects."""
+    """The tables, in the natural order of the subjects."""
     excluded: tuple[Excluded, ...]
     n_computed: int
-    """How many of the tables were not there before."""
+    """Number of tables that were not there before."""
     warnings: tuple[str, ...]
 
 
-class _Settings(NamedTuple):
-    regions: Regions | Atlas
-    radius: float
-    drop: int
-    confounds: str | list[str] | dict
-    scrub: float | None
-    scrub_dvars: float
-    band: tuple[float, float]
-    standardise: bool
-    smooth: float | None
-    min_coverage: float
-
-
 class _Plan(NamedTuple):
-    """A unit with all that a worker needs to know of it."""
+    """A unit with all that is needed to extract its series."""
 
     unit: Unit
     tr: float
     tr_source: str
     table: Path
-    identity: dict
-    """What its record must say for it to be taken as done."""
+    identity: dict[str, Any]
+    """Entries that the record of a finished table has."""
 
 
 class _Outcome(NamedTuple):
@@ -106,25 +96,26 @@ def extract_series(
 ) -> Extraction:
     """Extract cleaned regional series from preprocessed images, one table per subject.
 
-    A subject's table is written as soon as it is done; what is there already, made with the same
-    settings from the same files, is not computed again. A subject that cannot be used is excluded, with
-    the reason, and the others go on. `mtgbn.Tasks.from_folder` reads ``out``.
+    A subject's table is written as soon as it is finished; a table that is there already, made with the
+    same settings from the same files, is not computed again. A subject that cannot be used is excluded,
+    with the reason, and the others are extracted. `mtgbn.Tasks.from_folder` reads ``out``.
 
     Parameters
     ----------
     images : path, dict or list
-        Folder of fMRIPrep's derivatives (to choose from it: `mtgbn.fmri.images.find_images`), a list of
-        preprocessed 4-D images in MNI space, or a dict with the image or the runs of every subject.
+        What `mtgbn.fmri.images.find_images` takes, such as the folder of fMRIPrep's derivatives, or
+        returns (it can select images and subjects); a list of preprocessed 4-D images in MNI space; or a
+        dict with the image or the runs of every subject.
     regions : str, path, Regions or Atlas
         Centres of spheres, or what `load_regions` takes; or an atlas from `load_atlas`.
     out : path
-        Gets ``sub-XX_..._timeseries.tsv`` with one column per region, a ``.json`` that says how each was
-        made, ``excluded.tsv`` and ``dataset_description.json``.
+        Folder for ``sub-XX_..._timeseries.tsv`` with one column per region, a ``.json`` record beside
+        each, ``excluded.tsv`` and ``dataset_description.json``.
     radius : float, default 6
         Of the spheres, in mm.
     tr : float, optional
-        Seconds between volumes; else from the sidecar or the header. A subject whose TR is not that of
-        most others is excluded.
+        Seconds between volumes. Default: from the sidecar or the header. A subject whose TR is not that
+        of most others is excluded.
     drop : int, default 0
         Volumes to drop at the beginning of every run.
     confounds : str, list of str or dict, default "friston24"
@@ -145,32 +136,57 @@ def extract_series(
     min_coverage : float, default 0.5
         Share of a region's voxels that must be in the image and not constant.
     runs : "concatenate", "separate" or "first"
-        Several images of a subject: joined, each cleaned by itself; as one task each; or only the first.
+        Several images of a subject are cleaned one by one and joined; make one task each; or only the
+        first is used.
     n_jobs : int, default 1
         Processes, each with one image in memory; -1: all cores.
     done : callable, optional
         Called with the name of each subject that is finished or excluded.
+
+    Returns
+    -------
+    Extraction
+        ``folder``, ``series`` (the tables), ``excluded`` (name and reason of each), ``n_computed``
+        and ``warnings``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from mtgbn.simulate import paint_images, simulate_bold_groups
+    >>> regions = load_regions("aDMN")
+    >>> bold = simulate_bold_groups(1, 1, 60, regions=regions.names, random_state=0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = paint_images(bold, regions.coordinates, f"{folder}/scans", random_state=0)
+    ...     found = extract_series(f"{folder}/scans", regions, f"{folder}/series", confounds="motion6")
+    >>> [table.name for table in found.series][0]
+    'sub-01_task-rest_space-MNI152NLin2009cAsym_seg-aDMN_stat-mean_timeseries.tsv'
     """
-    require("nilearn")
+    require("nilearn", "fmri", "scans")
     if isinstance(regions, str | os.PathLike):
         regions = load_regions(regions)
-    settings = _check(
-        _Settings(
-            *(regions, radius, drop, check_strategy(confounds), scrub, scrub_dvars),
-            *(band, standardise, smooth, min_coverage),
-        )
-    )
+    settings = Settings(
+        regions=regions,
+        radius=radius,
+        drop=drop,
+        confounds=check_strategy(confounds),
+        scrub=scrub,
+        scrub_dvars=scrub_dvars,
+        band=band,
+        standardise=standardise,
+        smooth=smooth,
+        min_coverage=min_coverage,
+    ).checked()
     if n_jobs == 0 or n_jobs < -1:
         raise InputError("n_jobs must be -1 or at least 1")
-    if tr is not None and not 0.05 <= tr <= 30:
+    if tr is not None and not is_plausible_tr(tr):
         raise InputError(f"the TR must be in seconds, 0.05 to 30; got {tr!r}")
     units = units_of(images, runs)
-    notes = list(_overlaps(settings))
+    notes = settings.warnings()
     folder = Path(out)
     _check_folder(folder)
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder):
-        for path in folder.glob(".*.part"):  # of a run that was killed while it wrote
+        for path in folder.glob(".*.part"):  # left by a process that was killed while it wrote
             path.unlink(missing_ok=True)
         write_json(folder / "dataset_description.json", _description())
         plans, excluded = _plan(units, settings, tr, folder)
@@ -190,7 +206,7 @@ def extract_series(
         excluded.sort(key=lambda each: places[each.name])
         without = {each.name for each in excluded}
         for unit in units:
-            if unit.name in without:  # else a table of other settings would pass for one of these
+            if unit.name in without:  # a table of other settings would be taken for one of these
                 table = _table_path(folder, unit, settings)
                 table.unlink(missing_ok=True)
                 table.with_suffix(".json").unlink(missing_ok=True)
@@ -198,86 +214,44 @@ def extract_series(
     for note in notes:
         warnings.warn(note, UserWarning, stacklevel=2)
     return Extraction(
-        folder,
-        tuple(plan.table for plan in plans if plan.unit.name not in without),
-        tuple(excluded),
-        len([plan for plan in missing if plan.unit.name not in without]),
-        tuple(notes),
+        folder=folder,
+        series=tuple(plan.table for plan in plans if plan.unit.name not in without),
+        excluded=tuple(excluded),
+        n_computed=sum(plan.unit.name not in without for plan in missing),
+        warnings=tuple(notes),
     )
 
 
-def _check(settings: _Settings) -> _Settings:
-    low, high = map(float, settings.band)
-    wrong = {
-        f"radius must be above 0 mm; got {settings.radius!r}": not 0 < settings.radius < 100,
-        f"drop must be a whole number from 0; got {settings.drop!r}": settings.drop
-        != int(settings.drop)
-        or settings.drop < 0,
-        f"scrub must be above 0 mm; got {settings.scrub!r}": settings.scrub is not None
-        and not settings.scrub > 0,
-        f"scrub_dvars must be above 0; got {settings.scrub_dvars!r}": not settings.scrub_dvars > 0,
-        f"the band must be LOW < HIGH in Hz, from 0 on; got {low:g} to {high:g}": not 0
-        <= low
-        < high,
-        f"smooth must be above 0 mm; got {settings.smooth!r}": settings.smooth is not None
-        and not 0 < settings.smooth < 100,
-        f"min_coverage must be above 0, at most 1; got {settings.min_coverage!r}": not 0
-        < settings.min_coverage
-        <= 1,
-    }
-    for message, is_wrong in wrong.items():
-        if is_wrong:
-            raise InputError(message)
-    if len(settings.regions.names) < 2:
-        raise InputError("there must be at least two regions")
-    return settings._replace(drop=int(settings.drop), band=(low, high))
-
-
-def _overlaps(settings: _Settings) -> Iterable[str]:
-    """A warning if spheres overlap: their series are then correlated by construction."""
-    regions = settings.regions
-    if isinstance(regions, Atlas):
-        return
-    apart = np.linalg.norm(regions.coordinates[:, None] - regions.coordinates, axis=2)
-    pairs = np.argwhere(np.triu(apart < 2 * settings.radius, 1))
-    if len(pairs):
-        each = [
-            f"{regions.names[i]} and {regions.names[j]} ({apart[i, j]:.1f} mm)" for i, j in pairs
-        ]
-        yield (
-            f"spheres of {settings.radius:g} mm overlap: {some(each)}; their series share voxels, which "
-            "looks like a connection"
-        )
-
-
 def _check_folder(folder: Path) -> None:
-    """Refuse a folder that is not ours, such as that of the images."""
+    """Refuse a folder with files of other programs, such as that of the images."""
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{str(folder)!r} is a file; give a folder for the series")
     if not folder.exists() or not any(folder.iterdir()):
         return
     try:
-        description = json.loads((folder / "dataset_description.json").read_text(encoding="utf-8"))
+        description = read_json(folder / "dataset_description.json")
         makers = [maker["Name"] for maker in description["GeneratedBy"]]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (KeyError, TypeError):
         makers = []
     if "mtgbn" not in makers:
         raise InputError(f"{str(folder)!r} holds other files; give a new or empty folder")
 
 
 def _plan(
-    units: list[Unit], settings: _Settings, tr: float | None, folder: Path
+    units: list[Unit], settings: Settings, tr: float | None, folder: Path
 ) -> tuple[list[_Plan], list[Excluded]]:
-    """Look at all headers before any volume: what TR is usual, and whose is not."""
-    excluded, plans = [], []
-    earlier = _earlier(folder, units, settings)
+    """Read all headers before any volume: subjects whose TR is not the usual one are excluded."""
+    excluded: list[Excluded] = []
+    plans: list[_Plan] = []
+    earlier = _earlier_times(folder, units, settings)
     for unit in units:
         try:
             found = [repetition_time(image, tr) for image in unit.images]
             times = {time for time, _ in found}
             if not _alike(min(times), max(times)):
                 raise InputError(
-                    f"its runs have different TRs: {some([f'{t:g} s' for t in times])}"
+                    "its runs have different TRs: "
+                    f"{listed([f'{t:g} s' for t in times], quote=False)}"
                 )
             identity = _identity(unit, settings, found[0][0])
         except (InputError, OSError) as error:
@@ -285,10 +259,10 @@ def _plan(
             continue
         table = _table_path(folder, unit, settings)
         plans.append(_Plan(unit, *found[0], table, identity))
-    times = Counter([round(plan.tr, 3) for plan in plans] + [round(time, 3) for time in earlier])
-    if not times:
+    counts = Counter([round(plan.tr, 3) for plan in plans] + [round(time, 3) for time in earlier])
+    if not counts:
         return [], excluded
-    usual = times.most_common(1)[0][0]
+    usual = counts.most_common(1)[0][0]
     high = settings.band[1]
     if math.isfinite(high) and high >= 0.5 / usual:
         raise InputError(
@@ -305,15 +279,15 @@ def _plan(
     return [plan for plan in plans if _alike(plan.tr, usual)], excluded
 
 
-def _earlier(folder: Path, units: list[Unit], settings: _Settings) -> list[float]:
-    """TRs of series in the folder of subjects that are not asked for now; all of the same settings."""
+def _earlier_times(folder: Path, units: list[Unit], settings: Settings) -> list[float]:
+    """Return the TRs of series of other subjects in the folder; refuse series of other settings."""
     planned = {_table_path(folder, unit, settings).with_suffix(".json").name for unit in units}
     times = []
-    for path in folder.glob(f"sub-*_seg-{_segmentation(settings)}_stat-mean_timeseries.json"):
+    for path in folder.glob(f"sub-*_seg-{settings.segmentation()}_stat-mean_timeseries.json"):
         if path.name in planned:
             continue
         record = read_json(path)
-        if not _says(record, _describe(settings)):
+        if not _says(record, settings.record()):
             raise InputError(
                 f"{str(folder)!r} holds {path.stem!r}, made with other settings; give another folder"
             )
@@ -325,55 +299,11 @@ def _alike(one: float, other: float) -> bool:
     return abs(one - other) <= SAME_TR * max(one, other)
 
 
-def _table_path(folder: Path, unit: Unit, settings: _Settings) -> Path:
-    return folder / f"{unit.stem}_seg-{_segmentation(settings)}_stat-mean_timeseries.tsv"
+def _table_path(folder: Path, unit: Unit, settings: Settings) -> Path:
+    return folder / f"{unit.stem}_seg-{settings.segmentation()}_stat-mean_timeseries.tsv"
 
 
-def _segmentation(settings: _Settings) -> str:
-    """What BIDS calls the set of regions, in letters and digits."""
-    regions = settings.regions
-    parts = (
-        [regions.image.name.partition(".")[0]]
-        if isinstance(regions, Atlas)
-        else dict.fromkeys(regions.templates)
-    )
-    return "".join(c for part in parts for c in part if c.isascii() and c.isalnum()) or "regions"
-
-
-def _describe(settings: _Settings) -> dict:
-    """All that decides the numbers, apart from the images."""
-    regions = settings.regions
-    if isinstance(regions, Atlas):
-        where = {
-            "Atlas": str(regions.image.absolute()),
-            "AtlasValues": regions.values,
-            "RegionNames": regions.names,
-        }
-    else:
-        where = {
-            "RegionNames": regions.names,
-            "RegionCoordinates": regions.coordinates.tolist(),
-            "CoordinateSystem": "MNI, mm",
-            "SphereRadius": settings.radius,
-        }
-    low, high = settings.band
-    is_scrubbed = settings.scrub is not None and math.isfinite(settings.scrub_dvars)
-    return {
-        **where,
-        "DroppedVolumes": settings.drop,
-        "Confounds": settings.confounds,
-        "ScrubFramewiseDisplacement": settings.scrub,
-        "ScrubStandardisedDVARS": settings.scrub_dvars if is_scrubbed else None,
-        "Detrend": "linear",
-        "BandPass": [low or None, high if math.isfinite(high) else None],
-        "Filter": "Butterworth of order 5, forwards and backwards",
-        "Standardise": settings.standardise,
-        "SmoothingFWHM": settings.smooth,
-        "MinCoverage": settings.min_coverage,
-    }
-
-
-def _identity(unit: Unit, settings: _Settings, tr: float) -> dict:
+def _identity(unit: Unit, settings: Settings, tr: float) -> dict[str, Any]:
     inputs = [settings.regions.image] if isinstance(settings.regions, Atlas) else []
     for image in unit.images:
         table = None
@@ -381,17 +311,13 @@ def _identity(unit: Unit, settings: _Settings, tr: float) -> dict:
             table = confounds_file(image)
         inputs += [image] if table is None else [image, table]
     return {
-        **_describe(settings),
+        **settings.record(),
         "RepetitionTime": tr,
         "Inputs": [
             {"File": str(path.absolute()), "Size": stat.st_size, "Modified": stat.st_mtime_ns}
             for path, stat in ((path, path.stat()) for path in inputs)
         ],
-        "SoftwareVersions": {
-            "mtgbn": mtgbn.__version__,
-            "python": platform.python_version(),
-            **{package: version(package) for package in _PACKAGES},
-        },
+        "SoftwareVersions": versions_of(_PACKAGES),
     }
 
 
@@ -402,13 +328,13 @@ def _is_done(plan: _Plan) -> bool:
     return record.get("SHA256") == hashlib.sha256(plan.table.read_bytes()).hexdigest()
 
 
-def _says(record: dict, content: dict) -> bool:
-    """Whether a record that was read has all this, as a file would have it."""
+def _says(record: dict[str, Any], content: dict[str, Any]) -> bool:
+    """Whether a record that was read has these entries, in the form that JSON gives them."""
     return json.loads(json.dumps(content)).items() <= record.items()
 
 
-def _extract_unit(plan: _Plan, settings: _Settings) -> _Outcome:
-    """Make the table of one unit, and write it; what cannot be done is an outcome, too."""
+def _extract_unit(plan: _Plan, settings: Settings) -> _Outcome:
+    """Make and write the table of one unit; the outcome has the reason if it cannot be used."""
     name = plan.unit.name
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
@@ -417,21 +343,19 @@ def _extract_unit(plan: _Plan, settings: _Settings) -> _Outcome:
         try:
             parts, records = [], []
             for image in plan.unit.images:
-                series, record = _extract_run(image, plan.tr, settings)
+                series, record = extract_run(image, plan.tr, settings)
                 parts.append(series)
                 records.append(record)
         except MemoryError:
             raise
         except InputError as error:
             return _Outcome(name, str(error), ())
-        except Exception as error:  # of many kinds: damaged files, odd headers
-            files = some([str(image) for image in plan.unit.images])
+        except Exception as error:  # damaged files and odd headers raise many kinds
+            files = listed(plan.unit.images, quote=False)
             return _Outcome(name, f"{files}: {type(error).__name__}: {error}", ())
     texts = tuple(dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught))
     series = np.concatenate(parts)
-    lines = ["\t".join(settings.regions.names)]
-    lines += ["\t".join(map(repr, row)) for row in series.tolist()]
-    content = ("\n".join(lines) + "\n").encode()
+    table = table_text([settings.regions.names, *series.tolist()])
     record = {
         "Description": "Mean series of regions, cleaned; one row per volume, one column per region",
         "Sources": [str(image.absolute()) for image in plan.unit.images],
@@ -443,85 +367,15 @@ def _extract_unit(plan: _Plan, settings: _Settings) -> _Outcome:
         "AdjacencyConvention": _CONVENTION,
         "Preprocessing": "slice timing, realignment and registration were done before",
         "Warnings": texts,
-        "SHA256": hashlib.sha256(content).hexdigest(),
+        "SHA256": hashlib.sha256(table.encode()).hexdigest(),
     }
-    # The record comes last: a table without its record is not taken as done.
-    with writing(plan.table) as file:
-        file.write(content)
+    # The record is written last: a table without its record does not count as finished.
+    write_text(plan.table, table)
     write_json(plan.table.with_suffix(".json"), record)
     return _Outcome(name, None, texts)
 
 
-def _extract_run(path: Path, tr: float, settings: _Settings) -> tuple[np.ndarray, dict]:
-    """Cleaned series of one image, and what was done."""
-    nibabel = require("nibabel")
-    loaded = nibabel.load(path)
-    n_volumes = loaded.shape[3]
-    confounds = load_run_confounds(
-        path, n_volumes, settings.confounds, settings.scrub, settings.scrub_dvars
-    )
-    kept = _kept(path, n_volumes, confounds, settings.drop)
-    free = degrees_of_freedom(int(kept.sum()), len(confounds.columns), tr, settings.band)
-    # Averages of integers would be cut to integers.
-    data = loaded.get_fdata(dtype=np.float32, caching="unchanged")
-    image = nibabel.Nifti1Image(data, loaded.affine)
-    signals = region_signals(
-        image,
-        settings.regions,
-        radius=settings.radius,
-        smooth=settings.smooth,
-        drop=settings.drop,
-        min_coverage=settings.min_coverage,
-        where=str(path),
-    )
-    used = confounds.values[settings.drop :], kept[settings.drop :]
-    cleaned = clean(
-        signals.series[settings.drop :],
-        *used,
-        tr=tr,
-        band=settings.band,
-        standardise=settings.standardise,
-    )
-    flat = [
-        name
-        for name, is_flat in zip(settings.regions.names, ~(cleaned.std(axis=0) > 0), strict=True)
-        if is_flat
-    ]
-    if flat or not np.all(np.isfinite(cleaned)):
-        raise InputError(
-            f"{str(path)!r}: nothing is left of {some(flat) or 'some series'} after cleaning"
-        )
-    first = settings.drop
-    record = {
-        "Image": str(path.absolute()),
-        "ConfoundsFile": None if confounds.file is None else str(confounds.file.absolute()),
-        "ConfoundColumns": confounds.columns,
-        "VolumesBefore": n_volumes,
-        "VolumesDropped": list(range(first)),
-        "VolumesNotSteady": [volume for volume in confounds.unsteady if volume >= first],
-        "VolumesScrubbed": [volume for volume in confounds.scrubbed if volume >= first],
-        "VolumesAfter": len(cleaned),
-        "DegreesOfFreedom": round(free, 1),
-        MOST_SAMPLES: round(worth_of_noise(*used, tr=tr, band=settings.band), 1),
-        "VoxelsPerRegion": signals.voxels,
-        "CoveragePerRegion": [round(share, 4) for share in signals.coverage],
-    }
-    return cleaned, record
-
-
-def _kept(path: Path, n_volumes: int, confounds: Confounds, drop: int) -> np.ndarray:
-    kept = np.ones(n_volumes, dtype=bool)
-    kept[:drop] = False
-    kept[list(confounds.unsteady + confounds.scrubbed)] = False
-    if kept.sum() < 10:
-        raise InputError(
-            f"of the {n_volumes} volumes of {str(path)!r} {kept.sum()} are left: {drop} dropped, "
-            f"{len(confounds.scrubbed)} scrubbed, {len(confounds.unsteady)} before the steady state"
-        )
-    return kept
-
-
-def _description() -> dict:
+def _description() -> dict[str, Any]:
     return {
         "Name": "Regional series, cleaned",
         "BIDSVersion": "1.10.0",
@@ -531,14 +385,8 @@ def _description() -> dict:
 
 
 def _write_excluded(path: Path, excluded: list[Excluded], planned: set[str]) -> None:
-    """The list, with those of earlier runs that were not asked for now."""
-    earlier = []
-    if path.is_file():
-        for line in path.read_text(encoding="utf-8").splitlines()[1:]:
-            name, _, reason = line.partition("\t")
-            if name not in planned:
-                earlier.append(Excluded(name, reason))
-    rows = ["name\treason"]
-    rows += [f"{each.name}\t{' '.join(each.reason.split())}" for each in (*earlier, *excluded)]
-    with writing(path) as file:
-        file.write(("\n".join(rows) + "\n").encode())
+    """Write the list of excluded units; those of earlier calls for other subjects are kept."""
+    lines = read_table(path)[1:] if path.is_file() else []
+    earlier = [line.cells for line in lines if line.cells[0] not in planned]
+    rows = [(each.name, " ".join(each.reason.split())) for each in excluded]
+    write_text(path, table_text([("name", "reason"), *earlier, *rows]))

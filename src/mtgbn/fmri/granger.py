@@ -11,7 +11,7 @@ from mtgbn._utils.names import listed
 from mtgbn.errors import InputError
 from mtgbn.fmri._series import check_series
 from mtgbn.tasks.collinearity import TOLERANCE, find_relations
-from mtgbn.tasks.tables import Table
+from mtgbn.tasks.table import Table
 
 __all__ = ["GrangerResult", "granger_causality"]
 
@@ -20,13 +20,13 @@ class GrangerResult(NamedTuple):
     """Tests of all ordered pairs; entry [i, j] is about i -> j, and the diagonal is nan."""
 
     order: int
-    """Of the vector autoregression: how many past volumes it sees."""
+    """Number of past volumes in the vector autoregression."""
     f_statistics: np.ndarray
     """(p, p). All pairs have the same degrees of freedom, so these rank the pairs as p-values do."""
     p_values: np.ndarray
     """(p, p), not corrected for the number of pairs."""
     degrees_of_freedom: tuple[int, int]
-    """Of every F statistic: numerator and denominator."""
+    """Of the numerator and the denominator of every F statistic."""
 
 
 def granger_causality(
@@ -37,10 +37,10 @@ def granger_causality(
     denominator: Literal["system", "equation"] = "system",
     task: str = "series",
 ) -> GrangerResult:
-    """Test for every ordered pair whether the past of i helps to predict j.
+    """Test for every ordered pair whether the past of i helps to predict j (Granger causality).
 
     One vector autoregression with an intercept is fitted by least squares; the F-test of i -> j drops
-    the past of i from the equation of j and keeps that of all others.
+    the past of i from the equation of j and keeps the past of all other variables.
 
     Parameters
     ----------
@@ -52,12 +52,12 @@ def granger_causality(
     max_order : int
         Only for ``order="bic"``.
     denominator : {"system", "equation"}
-        Degrees of freedom of the denominator. "equation" has those of the residuals of one equation,
-        d = n - order - 1 - p order, and is exact for fixed regressors. "system" has p d, those of the
+        Degrees of freedom of the denominator. "equation": those of the residuals of one equation,
+        d = n - order - 1 - p order, which is exact for fixed regressors. "system": p d, those of the
         residuals of all equations, after Lütkepohl (2005, section 3.6) and as in statsmodels. The F
         statistics are the same; p-values differ noticeably only if d is small.
     task : str
-        What error messages call the series.
+        Name of the series in error messages.
 
     Returns
     -------
@@ -66,8 +66,18 @@ def granger_causality(
 
     Notes
     -----
-    Filtering (band-pass) and the haemodynamic response both change what precedes what; p-values of
-    filtered series are not calibrated, whatever the order.
+    A band-pass filter and the haemodynamic response both change the order in time of what happens in
+    the regions; p-values of filtered series are not calibrated at any order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> noise = np.random.default_rng(0).normal(size=(200, 2))
+    >>> series = noise.copy()
+    >>> series[1:, 1] += noise[:-1, 0]
+    >>> found = granger_causality(series, order=1)
+    >>> bool(found.p_values[0, 1] < 0.001 < found.p_values[1, 0])
+    True
     """
     if denominator not in ("system", "equation"):
         raise InputError(f'denominator must be "system" or "equation"; got {denominator!r}')
@@ -81,7 +91,7 @@ def granger_causality(
     table = check_series(series, task)
     _refuse_few_rows(table, int(max_order if by_bic else order), by_bic)
     _refuse_collinear(table)
-    # Neither the tests nor the differences of BIC depend on units; tolerances do.
+    # Standardised, because the tolerances depend on units; tests and differences of BIC do not.
     values = table.values - table.values.mean(axis=0)
     values /= np.abs(values).max(axis=0)
     values /= np.sqrt(np.mean(values * values, axis=0))
@@ -91,7 +101,7 @@ def granger_causality(
 
 
 def _test_all(table: Table, order: int, denominator: str) -> GrangerResult:
-    """The F-tests of all pairs from one triangular factor, without coefficients."""
+    """Compute the F-tests of all pairs from one triangular factor, without coefficients."""
     n, p = table.values.shape
     size = 1 + p * order
     triangle = _triangle(table, order)
@@ -105,8 +115,8 @@ def _test_all(table: Table, order: int, denominator: str) -> GrangerResult:
             "was filtered or interpolated to be this smooth"
         )
     # The rows of the inverse factor that belong to the past of i span, in the coordinates of the
-    # factor, all that is orthogonal to every other column: the fit in this space is what is lost
-    # without the past of i.
+    # factor, the space that is orthogonal to every other column. The sum of squares of the fit in this
+    # space is the loss without the past of i.
     inverse = solve_triangular(past, np.eye(size), check_finite=False)
     blocks = inverse[1:].reshape(order, p, size).transpose(1, 2, 0)
     own, _ = np.linalg.qr(blocks)
@@ -119,11 +129,11 @@ def _test_all(table: Table, order: int, denominator: str) -> GrangerResult:
 
 
 def _order_by_bic(table: Table, max_order: int) -> int:
-    """Compare the orders 1, 2, ... on the same volumes; order 0 would leave nothing to test."""
+    """Choose the order by BIC among 1, 2, ... on the same volumes; order 0 has nothing to test."""
     n, p = table.values.shape
     rows, size = n - max_order, 1 + p * max_order
-    # Columns go from recent to remote, so the rows of the factor below those of an order hold the
-    # residuals of that order.
+    # Columns go from recent to remote, so the rows of the factor below those of an order have the
+    # residuals of this order.
     triangle = _triangle(table, max_order)
     criteria = []
     for order in range(1, max_order + 1):
@@ -141,12 +151,12 @@ def _order_by_bic(table: Table, max_order: int) -> int:
 
 
 def _triangle(table: Table, order: int) -> np.ndarray:
-    """Triangular factor of the columns [1, lag 1, ..., lag order, present]."""
+    """Return the triangular factor of the columns [1, lag 1, ..., lag order, present]."""
     values = table.values
     n, p = values.shape
     lags = [values[order - lag : n - lag] for lag in range(order + 1)]
     columns = np.hstack([np.ones((n - order, 1)), *lags[1:], lags[0]])
-    triangle = np.linalg.qr(columns, mode="r")
+    triangle: np.ndarray = np.asarray(np.linalg.qr(columns, mode="r"))
     pivots = np.abs(np.diag(triangle)[: 1 + p * order]) / np.sqrt(n - order)
     if (dependent := pivots <= TOLERANCE).any():
         lag, variable = divmod(int(np.argmax(dependent)) - 1, p)

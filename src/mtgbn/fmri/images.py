@@ -1,73 +1,143 @@
-"""Which preprocessed images there are, whose they are, and how far apart their volumes."""
+"""Finding preprocessed images, the subjects they belong to, and their repetition times."""
 
 import json
-import math
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from mtgbn._utils.names import listed, natural_key, unknown_name
+from mtgbn._utils.optional import require
+from mtgbn._utils.tables import read_text
 from mtgbn.errors import InputError
-from mtgbn.fmri.regions import require, some
 
-__all__ = ["RUNS", "Unit", "entities_of", "find_images", "repetition_time", "units_of"]
+__all__ = [
+    "RUNS",
+    "Unit",
+    "entities_of",
+    "find_images",
+    "is_plausible_tr",
+    "repetition_time",
+    "units_of",
+]
 
 RUNS = ("concatenate", "separate", "first")
 
 _PREPROCESSED = "*_desc-preproc_bold.nii.gz"
-# The order in which BIDS names have them.
+# Entities in the order of BIDS names.
 _KEYS = ("ses", "task", "acq", "ce", "rec", "dir", "run", "echo", "part", "space", "cohort", "res")
 _EXTENSION = re.compile(r"\.nii(\.gz)?$", re.IGNORECASE)
-_MILLISECONDS = {"msec": 1e-3, "usec": 1e-6}
+_IMAGES = (".nii", ".nii.gz")
+_SECONDS = {"msec": 1e-3, "usec": 1e-6}
+# Shortest and longest plausible time between volumes, in seconds.
+_PLAUSIBLE_TR = (0.05, 30.0)
 
 
 class Unit(NamedTuple):
-    """What becomes one task: a subject's runs, or one of them."""
+    """The images that become one task: all runs of a subject, or one of them."""
 
     name: str
-    """Such as sub-01, or sub-01_run-2 where runs are separate: what its task will be called."""
+    """Of the task, such as sub-01, or sub-01_run-2 if runs are separate."""
     stem: str
-    """Such as sub-01_task-rest; begins the names of its files."""
+    """Beginning of the names of its files, such as sub-01_task-rest."""
     images: tuple[Path, ...]
 
 
 def entities_of(path: Path) -> dict[str, str]:
-    """The parts of a BIDS name: sub-01_task-rest_bold.nii.gz has sub 01 and task rest."""
+    """Return the entities of a BIDS name: sub-01_task-rest_bold.nii.gz has sub 01 and task rest."""
     parts = _EXTENSION.sub("", path.name).split("_")
     return dict(part.split("-", 1) for part in parts if re.fullmatch(r"[a-zA-Z]+-[^-]+", part))
 
 
 def find_images(
-    folder: str | os.PathLike[str],
+    source: str | os.PathLike[str],
     *,
+    pattern: str | None = None,
+    subjects: Sequence[str] = (),
     space: str | None = None,
     task: str | None = None,
     session: str | None = None,
 ) -> dict[str, tuple[Path, ...]]:
-    """Find the preprocessed images of every subject in fMRIPrep's derivatives.
+    """Find the preprocessed images of every subject.
 
     Parameters
     ----------
-    folder : path
-        Searched at any depth for ``*_desc-preproc_bold.nii.gz``.
+    source : path
+        A folder of fMRIPrep's derivatives, searched at any depth for ``*_desc-preproc_bold.nii.gz``;
+        one image; or a .txt file with the path of one image per line, relative to that file.
+    pattern : str, optional
+        The images of the folder to take instead of fMRIPrep's, such as ``"*/swrest.nii"``.
+    subjects : sequence of str, optional
+        Only these subjects, with or without ``sub-``.
     space : str, optional
         Such as MNI152NLin2009cAsym, or MNI152NLin2009cAsym:res-2 if there are several resolutions, or
-        ``native``. May be left out where only one MNI space is there; coordinates are MNI coordinates.
+        ``native``. May be left out if there is only one MNI space; coordinates are MNI coordinates.
     task, session : str, optional
-        Only images of this task, and of this session. Images of several tasks must be chosen from.
+        Only images of this task, and of this session. If there are several tasks, one must be given.
 
     Returns
     -------
     dict
-        The images of sub-01, sub-02, ..., in natural order.
+        The images of sub-01, sub-02, ..., in natural order. Images with the same subject in their names
+        are runs of that subject; an image without a subject in its name is one subject.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     name = "sub-01_task-rest_space-MNI152NLin6Asym_desc-preproc_bold.nii.gz"
+    ...     pathlib.Path(folder, name).touch()
+    ...     list(find_images(folder))
+    ['sub-01']
     """
-    root = Path(folder)
-    if not root.is_dir():
-        raise InputError(f"there is no folder {str(root)!r}; give fMRIPrep's derivatives")
+    path = Path(source)
+    if path.is_dir() and pattern is None:
+        images = _group(_preprocessed(path, space, task, session))
+    elif path.is_dir():
+        found = sorted(file for file in path.glob(pattern or "*") if file.name.endswith(_IMAGES))
+        if not found:
+            raise InputError(f"folder {str(path)!r} has no .nii or .nii.gz matching {pattern!r}")
+        images = _group(found)
+    elif path.suffix.lower() == ".txt":
+        lines = map(str.strip, read_text(path).splitlines())
+        images = _group([path.parent / line for line in lines if line])
+    elif _EXTENSION.search(path.name):
+        images = _group([path])
+    else:
+        raise InputError(
+            f"there is no folder {str(path)!r}; give fMRIPrep's derivatives, an image, or a .txt file "
+            "with one image per line"
+        )
+    wanted = [f"sub-{subject.removeprefix('sub-')}" for subject in subjects]
+    for name in wanted:
+        if name not in images:
+            raise unknown_name(name, list(images), "participant")
+    return {name: tuple(images[name]) for name in images if not wanted or name in wanted}
+
+
+def _group(paths: Iterable[Path]) -> dict[str, list[Path]]:
+    """Group images by subject; an image without a subject in its name is one subject."""
+    images: dict[str, list[Path]] = {}
+    for path in paths:
+        label = entities_of(path).get("sub") or _label(_EXTENSION.sub("", path.name), path)
+        runs = images.setdefault(f"sub-{label}", [])
+        if runs and "sub" not in entities_of(path):
+            raise InputError(
+                f"{str(runs[0])!r} and {str(path)!r} would both be subject {label!r}; rename "
+                "one, or give a dict of files by subject"
+            )
+        runs.append(path)
+    return images
+
+
+def _preprocessed(
+    root: Path, space: str | None, task: str | None, session: str | None
+) -> list[Path]:
+    """Return fMRIPrep's preprocessed images in one space, of one task and perhaps one session."""
     found = [
         path
-        for path in sorted(root.rglob(_PREPROCESSED), key=lambda path: _natural(str(path)))
+        for path in sorted(root.rglob(_PREPROCESSED), key=lambda path: natural_key(str(path)))
         if "sub" in entities_of(path)
         and not any(part.startswith(".") for part in path.relative_to(root).parts)
     ]
@@ -84,15 +154,14 @@ def find_images(
             found = [path for path in found if entities_of(path).get(key) == label]
             if not found:
                 raise InputError(
-                    f"there is no image of {option} {label!r}; there are {some(values)}"
+                    f"there is no image of {option} {label!r}; there are "
+                    f"{listed(values, quote=False)}"
                 )
         elif key == "task" and len(values) > 1:
-            raise InputError(f"there are images of several tasks ({some(values)}); choose a task")
-    images: dict[str, tuple[Path, ...]] = {}
-    for path in found:
-        subject = f"sub-{entities_of(path)['sub']}"
-        images[subject] = (*images.get(subject, ()), path)
-    return images
+            raise InputError(
+                f"there are images of several tasks ({listed(values, quote=False)}); choose a task"
+            )
+    return found
 
 
 def _of_one_space(found: list[Path], space: str | None) -> list[Path]:
@@ -112,41 +181,31 @@ def _of_one_space(found: list[Path], space: str | None) -> list[Path]:
         return spaces[chosen[0]]
     wanted = "no image in MNI space" if space is None else f"no image in space {space!r}"
     if chosen:
-        raise InputError(f"there are images in several spaces ({some(chosen)}); choose a space")
+        raise InputError(
+            f"there are images in several spaces ({listed(chosen, quote=False)}); choose a space"
+        )
     raise InputError(
-        f"there is {wanted}, only in {some(sorted(spaces))}; choose a space, or let fMRIPrep write one "
-        "(--output-spaces MNI152NLin2009cAsym)"
+        f"there is {wanted}, only in {listed(sorted(spaces), quote=False)}; choose a space, or let "
+        "fMRIPrep write one (--output-spaces MNI152NLin2009cAsym)"
     )
 
 
 def units_of(
-    images: str | os.PathLike[str] | Mapping[str, object] | Iterable[str | os.PathLike[str]],
+    images: str | os.PathLike[str] | Mapping[str, Any] | Iterable[str | os.PathLike[str]],
     runs: str = "concatenate",
 ) -> list[Unit]:
-    """Make units of a folder, a list of files, or files by subject.
-
-    Files with the same subject in their names are its runs; one without is a subject of its own.
-    """
+    """Make units of what `find_images` takes, of a list of images, or of images by subject."""
     if runs not in RUNS:
         raise InputError(f"runs must be {', '.join(RUNS)}; got {runs!r}")
     if isinstance(images, str | os.PathLike):
-        images = find_images(images) if Path(images).is_dir() else [images]
+        images = find_images(images)
+    elif not isinstance(images, Mapping):
+        images = _group(map(Path, images))
     by_subject: dict[str, list[Path]] = {}
-    if isinstance(images, Mapping):
-        for key, value in images.items():
-            several = [value] if isinstance(value, str | os.PathLike) else list(value)
-            label = _label(str(key).removeprefix("sub-"), key)
-            by_subject.setdefault(label, []).extend(map(Path, several))
-    else:
-        for path in map(Path, images):
-            label = entities_of(path).get("sub") or _label(_EXTENSION.sub("", path.name), path)
-            runs_so_far = by_subject.setdefault(label, [])
-            if runs_so_far and "sub" not in entities_of(path):
-                raise InputError(
-                    f"{str(runs_so_far[0])!r} and {str(path)!r} would both be subject {label!r}; rename "
-                    "one, or give a dict of files by subject"
-                )
-            runs_so_far.append(path)
+    for key, value in images.items():
+        several = [value] if isinstance(value, str | os.PathLike) else list(value)
+        label = _label(str(key).removeprefix("sub-"), key)
+        by_subject.setdefault(label, []).extend(map(Path, several))
     if not by_subject or not all(by_subject.values()):
         raise InputError("there are no images; give at least one per subject")
     units = []
@@ -173,11 +232,11 @@ def units_of(
         else:
             kept = paths[:1] if runs == "first" else paths
             units.append(Unit(f"sub-{label}", _unit_stem(label, kept), tuple(kept)))
-    return sorted(units, key=lambda unit: _natural(unit.name))
+    return sorted(units, key=lambda unit: natural_key(unit.name))
 
 
 def _unit_stem(label: str, paths: list[Path]) -> str:
-    """The subject, and all that its images have in common."""
+    """Return the subject and the entities that all its images have in common."""
     each = [entities_of(path) for path in paths]
     common = {
         key: each[0][key]
@@ -188,7 +247,7 @@ def _unit_stem(label: str, paths: list[Path]) -> str:
 
 
 def _label(text: str, source: object) -> str:
-    """What BIDS allows in a name."""
+    """Return the letters and digits of a text, which BIDS allows in a label."""
     label = re.sub(r"[^A-Za-z0-9]", "", text)
     if not label:
         raise InputError(f"{str(source)!r} names no subject; use letters and digits")
@@ -196,14 +255,14 @@ def _label(text: str, source: object) -> str:
 
 
 def repetition_time(image: Path, given: float | None = None) -> tuple[float, str]:
-    """Seconds between volumes, and where that is from: given, the sidecar, or the header.
+    """Return the seconds between volumes, and their source: given, sidecar or header.
 
     Raises
     ------
     InputError
-        When the image is not there or is none, or nothing plausible is found.
+        When the file is not there or no series of volumes, or its repetition time is not plausible.
     """
-    nibabel = require("nibabel")
+    nibabel = require("nibabel", "fmri", "scans")
     if image.is_symlink() and not image.exists():
         raise InputError(
             f"{str(image)!r} is a link to a file that is not there; fetch it (datalad get)"
@@ -212,7 +271,7 @@ def repetition_time(image: Path, given: float | None = None) -> tuple[float, str
         raise InputError(f"there is no file {str(image)!r}")
     try:
         header = nibabel.load(image).header
-    except Exception as error:  # of many kinds, by what is wrong with the file
+    except Exception as error:  # nibabel raises many kinds of errors
         raise InputError(f"{str(image)!r} cannot be read as an image: {error}") from error
     shape = header.get_data_shape()
     if len(shape) != 4 or shape[3] < 2:
@@ -230,15 +289,15 @@ def repetition_time(image: Path, given: float | None = None) -> tuple[float, str
             return _plausible(value, sidecar), "sidecar"
     zooms = header.get_zooms()
     unit = header.get_xyzt_units()[1] if hasattr(header, "get_xyzt_units") else "unknown"
-    return _plausible(float(zooms[3]) * _MILLISECONDS.get(unit, 1.0), image), "header"
+    return _plausible(float(zooms[3]) * _SECONDS.get(unit, 1.0), image), "header"
+
+
+def is_plausible_tr(seconds: float) -> bool:
+    """Whether volumes can be this far apart."""
+    return _PLAUSIBLE_TR[0] <= seconds <= _PLAUSIBLE_TR[1]
 
 
 def _plausible(value: object, source: Path) -> float:
-    if isinstance(value, int | float) and math.isfinite(value) and 0.05 <= value <= 30:
-        return round(float(value), 6)  # headers have 32 bits
+    if isinstance(value, int | float) and is_plausible_tr(value):
+        return round(float(value), 6)  # headers have single precision
     raise InputError(f"{str(source)!r} says a TR of {value!r} s, which cannot be; give the TR")
-
-
-def _natural(name: str) -> list[str | int]:
-    pieces = re.split(r"(\d+)", name)
-    return [int(piece) if odd % 2 else piece.casefold() for odd, piece in enumerate(pieces)]

@@ -1,4 +1,4 @@
-"""Where to listen: the paper's regions (data/NOTICE.md), another table of points, or an atlas image."""
+"""Regions of interest: those of the paper (data/NOTICE.md), a table of points, or an atlas image."""
 
 import os
 from collections.abc import Sequence
@@ -8,7 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mtgbn._utils.files import check_columns, read_records, records_of
+from mtgbn._utils.names import listed
+from mtgbn._utils.optional import require
+from mtgbn._utils.tables import check_columns, parse_records, read_records
 from mtgbn.errors import InputError
 
 __all__ = ["TEMPLATES", "Atlas", "Regions", "load_atlas", "load_regions"]
@@ -16,7 +18,7 @@ __all__ = ["TEMPLATES", "Atlas", "Regions", "load_atlas", "load_regions"]
 TEMPLATES = ("aDMN", "dDMN", "vDMN")
 
 _COORDINATES = ("x", "y", "z")
-# The bounding box of the MNI152 templates, and a centimetre.
+# The bounding box of the MNI152 templates with a margin of one centimetre.
 _LOWEST, _HIGHEST = np.array([-100, -136, -82]), np.array([100, 101, 119])
 
 
@@ -30,11 +32,13 @@ class Regions(NamedTuple):
     coordinates: np.ndarray
     """(p, 3); x, y, z in MNI mm."""
     templates: tuple[str, ...]
+    """Of each region, the named set of regions to which it belongs."""
     subsystems: tuple[str, ...]
+    """Of each region, a part of its template, or an empty text."""
 
 
 class Atlas(NamedTuple):
-    """Regions as the values of an image."""
+    """Regions that are the voxels of an image with the same value."""
 
     image: Path
     values: tuple[int, ...]
@@ -43,14 +47,14 @@ class Atlas(NamedTuple):
 
 
 def load_regions(source: str | os.PathLike[str]) -> Regions:
-    """Load regions of the paper, or those of a table.
+    """Load the regions of the paper or of a table.
 
     Parameters
     ----------
     source : "aDMN", "dDMN", "vDMN", "all", or path
         A template of the paper or all three; or a table (.tsv or .csv) with the columns name, x, y, z
-        (MNI mm) and perhaps label, template and subsystem. Without a template, the name of the file is
-        taken for it.
+        (MNI mm) and perhaps label, template and subsystem. The default of the template is the name of
+        the file.
 
     Examples
     --------
@@ -60,15 +64,16 @@ def load_regions(source: str | os.PathLike[str]) -> Regions:
     """
     if isinstance(source, str) and source in (*TEMPLATES, "all"):
         text = (files("mtgbn.fmri") / "data" / "regions.tsv").read_text(encoding="utf-8")
-        regions = _regions(records_of(text, "\t", "regions.tsv", "region"), "regions.tsv", "")
+        regions = _regions(parse_records(text, "\t", "regions.tsv", "region"), "regions.tsv", "")
         if source == "all":
             return regions
         chosen = [place for place, name in enumerate(regions.templates) if name == source]
         return Regions(
-            *(
-                part[chosen] if isinstance(part, np.ndarray) else tuple(part[i] for i in chosen)
-                for part in regions
-            )
+            names=tuple(regions.names[i] for i in chosen),
+            labels=tuple(regions.labels[i] for i in chosen),
+            coordinates=regions.coordinates[chosen],
+            templates=tuple(regions.templates[i] for i in chosen),
+            subsystems=tuple(regions.subsystems[i] for i in chosen),
         )
     path = Path(source)
     if not path.is_file():
@@ -89,16 +94,26 @@ def load_atlas(
     image : path
         Three-dimensional, one whole number per region, 0 elsewhere.
     labels : path, optional
-        Table (.tsv or .csv) with the columns index (or value) and name, as BIDS has it. It also chooses:
-        values that it does not list are left out. Without it regions are called region1, region2, ...
-        after their values.
+        Table (.tsv or .csv) with the columns index (or value) and name, as BIDS has it. Values that it
+        does not list are left out. Without a table the regions are called region1, region2, ... after
+        their values.
+
+    Examples
+    --------
+    >>> import nibabel, numpy as np, tempfile
+    >>> values = np.zeros((4, 4, 4), dtype=np.int16)
+    >>> values[0], values[3] = 1, 7
+    >>> with tempfile.NamedTemporaryFile(suffix=".nii") as file:
+    ...     nibabel.Nifti1Image(values, np.eye(4)).to_filename(file.name)
+    ...     load_atlas(file.name).names
+    ('region1', 'region7')
     """
-    nibabel = require("nibabel")
+    nibabel = require("nibabel", "fmri", "scans")
     path = Path(image)
     try:
         loaded = nibabel.load(path)
         data = np.asanyarray(loaded.dataobj)
-    except Exception as error:  # of many kinds, by what is wrong with the file
+    except Exception as error:  # nibabel raises many kinds of errors
         raise InputError(f"the atlas {str(path)!r} cannot be read: {error}") from error
     if data.ndim == 4 and data.shape[3] == 1:
         data = data[..., 0]
@@ -122,8 +137,8 @@ def load_atlas(
         without = [f"{name} ({value})" for value, name in names.items() if value not in found]
         if without:
             raise InputError(
-                f"the atlas {str(path)!r} has no voxel of {some(without)}; remove the rows from "
-                f"{str(labels)!r}"
+                f"the atlas {str(path)!r} has no voxel of {listed(without, quote=False)}; remove the "
+                f"rows from {str(labels)!r}"
             )
     if len(names) < 2:
         raise InputError(f"the atlas {str(path)!r} has fewer than two regions")
@@ -151,24 +166,21 @@ def _regions(records: list[dict[str, str]], where: str, template: str) -> Region
                 "coordinates in mm, not voxels or metres"
             )
     first: dict[tuple[float, ...], str] = {}
-    for name, point in zip(names, map(tuple, coordinates.tolist()), strict=True):
-        if point in first:
+    for name, position in zip(names, map(tuple, coordinates.tolist()), strict=True):
+        if position in first:
             raise InputError(
-                f"regions {first[point]!r} and {name!r} of {where!r} are the same point; remove one"
+                f"regions {first[position]!r} and {name!r} of {where!r} are the same point; remove one"
             )
-        first[point] = name
-
-    def column(key: str, default: Sequence[str]) -> tuple[str, ...]:
-        return tuple(
-            record.get(key) or other for record, other in zip(records, default, strict=True)
-        )
+        first[position] = name
 
     return Regions(
-        names,
-        column("label", names),
-        coordinates,
-        column("template", [template] * len(names)),
-        tuple("" if value == "n/a" else value for value in column("subsystem", [""] * len(names))),
+        names=names,
+        labels=tuple(record.get("label") or record["name"] for record in records),
+        coordinates=coordinates,
+        templates=tuple(record.get("template") or template for record in records),
+        subsystems=tuple(
+            "" if (part := record.get("subsystem", "")) == "n/a" else part for record in records
+        ),
     )
 
 
@@ -188,7 +200,7 @@ def _read_labels(path: Path) -> dict[int, str]:
             ) from None
         if value in labels:
             raise InputError(f"{str(path)!r} gives {value} to both {labels[value]!r} and {name!r}")
-        if value != 0:  # the background, which some tables list
+        if value != 0:  # the background, which some tables include
             labels[value] = name
     return labels
 
@@ -205,18 +217,5 @@ def _unique(names: Sequence[str], where: str) -> tuple[str, ...]:
 
 
 def some(items: Sequence[str], most: int = 5) -> str:
-    """The first few of a list, in words."""
-    rest = f" and {len(items) - most} more" if len(items) > most else ""
-    return ", ".join(items[:most]) + rest
-
-
-def require(module: str):
-    """Import one of the packages of the extra ``fmri``."""
-    import importlib
-
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise InputError(
-            f"scans need {module.partition('.')[0]}: pip install 'mtgbn[fmri]'"
-        ) from error
+    """Return `mtgbn._utils.names.listed` without quotes."""
+    return listed(items, most, quote=False)

@@ -8,16 +8,17 @@ import numpy as np
 from scipy.linalg import qr, solve_triangular
 from scipy.special import gammaln, ndtr
 
-from mtgbn._utils.arguments import check_count
+from mtgbn import errors
+from mtgbn._utils.arguments import check_count, check_interval
 from mtgbn._utils.names import listed
-from mtgbn.errors import ConvergenceWarning, InputError
+from mtgbn.errors import InputError
 from mtgbn.fmri._series import check_series
 from mtgbn.tasks.collinearity import TOLERANCE
-from mtgbn.tasks.tables import Table
+from mtgbn.tasks.table import Table
 
 __all__ = ["RegressionDCMResult", "regression_dcm"]
 
-# Prior of the noise precision: Gamma(shape, rate), with the rate an argument.
+# Shape of the gamma prior of the noise precision; the rate is an argument.
 _SHAPE = 2.0
 
 
@@ -50,7 +51,7 @@ def regression_dcm(
 
     Frässle et al. (2017, 2021): without inputs, a linear DCM in the frequency domain is one linear
     regression per region, of the derivative of its signal on the signals of all regions. The series
-    are detrended first. All connections are allowed for; couplings are shrunk, not selected.
+    are detrended first. All connections are in the model; couplings are shrunk, not selected.
 
     Parameters
     ----------
@@ -67,7 +68,7 @@ def regression_dcm(
         Iteration stops when the free energy of a region changes by less.
     max_iter : int
     task : str
-        What messages call the series.
+        Name of the series in messages.
 
     Returns
     -------
@@ -76,23 +77,35 @@ def regression_dcm(
 
     Notes
     -----
-    The published prior has the noise rate 1 whatever the unit of the data, so that data in small
+    The published prior has the noise rate 1 for data in any unit, so that data in small
     units are taken for noise: their couplings shrink to the prior. Large units hardly matter. The
     default rate is the published one for series of variance 1, and makes the couplings the same in
     every unit that all regions share.
 
     A coupling is in the unit of its target per unit of its source. Rescaling one region therefore
-    changes its couplings, and by the prior also their shrinkage; standardise the regions beforehand
-    if their units mean nothing.
+    changes its couplings, and by the prior also their shrinkage; standardise the regions first if
+    their units have no meaning.
 
     The derivative is the difference of successive volumes, so the couplings are nearer those of
     (exp(A TR) - 1)/TR than of A: too weak if signals decay within a repetition time.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> series = np.zeros((300, 2))
+    >>> for t in range(1, 300):
+    ...     series[t] = 0.7 * series[t - 1] + rng.normal(size=2)
+    ...     series[t, 1] += 0.3 * series[t - 1, 0]
+    >>> found = regression_dcm(series, 2.0, threshold=0.05)
+    >>> bool(found.probabilities[0, 1] > 0.9 > found.probabilities[1, 0])
+    True
     """
-    _check_number("repetition_time", repetition_time, positive=True)
-    _check_number("threshold", threshold, positive=False)
+    check_interval("repetition_time", repetition_time, "()", 0, math.inf)
+    check_interval("threshold", threshold, "[)", 0, math.inf)
     if noise_rate is not None:
-        _check_number("noise_rate", noise_rate, positive=True)
-    _check_number("tolerance", tolerance, positive=True)
+        check_interval("noise_rate", noise_rate, "()", 0, math.inf)
+    check_interval("tolerance", tolerance, "()", 0, math.inf)
     check_count("max_iter", max_iter, 1)
     table = check_series(series, task)
     signals, unit = _detrended(table)
@@ -117,7 +130,7 @@ def regression_dcm(
         warnings.warn(
             f"task {task!r}: after {max_iter} iterations the free energy still changes by more than "
             f"{tolerance:g} in {listed(unsettled)}; raise max_iter",
-            ConvergenceWarning,
+            errors.ConvergenceWarning,  # imports scikit-learn, so only when it is needed
             stacklevel=2,
         )
     above = ndtr((coupling - threshold) / deviations) + ndtr((-coupling - threshold) / deviations)
@@ -125,14 +138,14 @@ def regression_dcm(
 
 
 def regression_rows(signals: np.ndarray, repetition_time: float) -> tuple[np.ndarray, np.ndarray]:
-    """Regressors and targets in the frequency domain, (n, p) each, for n volumes.
+    """Return regressors and targets in the frequency domain, (n, p) each, for n volumes.
 
-    Real parts, then imaginary parts; those that are zero for every real series (at frequency 0 and,
-    for even n, at the highest) are left out.
+    Real parts come first, then imaginary parts except those that are zero for every real series (at
+    frequency 0 and, for even n, at the highest frequency).
     """
     n = len(signals)
     spectrum = np.fft.rfft(signals, axis=0)
-    # Fourier coefficients of successive differences, round the circle from the last to the first.
+    # Factors that make Fourier coefficients of circular successive differences.
     step = np.expm1(2j * np.pi * np.arange(len(spectrum)) / n) / repetition_time
     free = slice(1, (n + 1) // 2)
     stacked = [np.vstack([z.real, z[free].imag]) for z in (spectrum, step[:, None] * spectrum)]
@@ -140,12 +153,12 @@ def regression_rows(signals: np.ndarray, repetition_time: float) -> tuple[np.nda
 
 
 class _Regression(NamedTuple):
-    """Regressors and one target after a rotation, so that iterations do not depend on n_rows."""
+    """Regressors and one target after a rotation; an iteration does not depend on n_rows then."""
 
     root: np.ndarray
     target: np.ndarray
     unreached: float
-    """Sum of squares of the target that no regressor reaches."""
+    """Sum of squares of the target that is orthogonal to all regressors."""
     n_rows: int
 
 
@@ -160,7 +173,7 @@ class _RegionFit(NamedTuple):
 def _fit_region(
     region: int, regression: _Regression, rate: float, tolerance: float, max_iter: int
 ) -> _RegionFit:
-    """Coordinate ascent of the free energy over the couplings and the noise precision."""
+    """Maximise the free energy over the couplings and the noise precision in turn."""
     root, target, unreached, n = regression
     p = root.shape[1]
     prior_mean = np.zeros(p)
@@ -177,13 +190,13 @@ def _fit_region(
     )
     precision = _SHAPE / rate
     data = np.column_stack([root, target])
-    beliefs = np.sqrt(prior_precision)[:, None] * np.column_stack([np.eye(p), prior_mean])
+    prior_rows = np.sqrt(prior_precision)[:, None] * np.column_stack([np.eye(p), prior_mean])
     free_energies: list[float] = []
     settled = False
     while len(free_energies) < max_iter and not settled:
-        # The Cholesky factor of the posterior precision, by QR: data can outweigh beliefs so far that
-        # in the sum of both nothing would be left of them.
-        stacked = np.vstack([math.sqrt(precision) * data, beliefs])
+        # The Cholesky factor of the posterior precision, by QR: in the sum of both precisions, that of
+        # the prior could be lost to rounding.
+        stacked = np.vstack([math.sqrt(precision) * data, prior_rows])
         (triangle,) = qr(stacked, mode="r", overwrite_a=True, check_finite=False)
         factor = triangle[:p, :p]
         mean = solve_triangular(factor, triangle[:p, p], check_finite=False)
@@ -206,9 +219,9 @@ def _fit_region(
 
 
 def _detrended(table: Table) -> tuple[np.ndarray, float]:
-    """The series without means and linear trends, divided by one number, and that number.
+    """Return the series without means and linear trends, divided by a unit, and the unit.
 
-    It is the root of the mean variance.
+    The unit is the square root of the mean variance.
     """
     values = table.values
     centred = values - values.mean(axis=0)
@@ -226,11 +239,3 @@ def _detrended(table: Table) -> tuple[np.ndarray, float]:
     top = largest.max()
     unit = float(top * np.sqrt(np.mean(np.square(lengths * (largest / top)))))
     return left * (largest / unit), unit
-
-
-def _check_number(name: str, value: Any, *, positive: bool) -> None:
-    number = np.asarray(value)
-    is_number = number.ndim == 0 and number.dtype.kind in "iuf" and 0 <= number < math.inf
-    if not is_number or (positive and number == 0):
-        bound = "above 0" if positive else "of at least 0"
-        raise InputError(f"{name} must be a finite number {bound}; got {value!r}")

@@ -1,12 +1,13 @@
 """The mean series of every region of an image, before any cleaning."""
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from mtgbn._utils.optional import require
 from mtgbn.errors import InputError
-from mtgbn.fmri.regions import Atlas, Regions, require
+from mtgbn.fmri.regions import Atlas, Regions
 
 if TYPE_CHECKING:
     from nibabel import Nifti1Image
@@ -15,14 +16,14 @@ __all__ = ["Signals", "region_signals"]
 
 
 class Signals(NamedTuple):
-    """Of all regions of an image."""
+    """The signals of all regions of an image."""
 
     series: np.ndarray
     """(volumes, p)."""
     voxels: list[int]
-    """In the image, per region."""
+    """Number of voxels of every region in the image."""
     coverage: list[float]
-    """Share of a region's voxels that are in the image and not constant."""
+    """Fraction of every region's voxels that are in the image and not constant."""
 
 
 def region_signals(
@@ -40,11 +41,13 @@ def region_signals(
     Raises
     ------
     InputError
-        When a region has no voxel, no signal, or less coverage than it must have; the first ``drop``
-        volumes do not count.
+        When a region has no voxel, no signal, or a coverage below ``min_coverage``; the first ``drop``
+        volumes are ignored.
     """
-    measure = _atlas_signals if isinstance(regions, Atlas) else _sphere_signals
-    masker, voxels, coverage = measure(image, regions, radius, drop)
+    if isinstance(regions, Atlas):
+        masker, voxels, coverage = _atlas_signals(image, regions, drop)
+    else:
+        masker, voxels, coverage = _sphere_signals(image, regions, radius, drop)
     for name, count, share in zip(regions.names, voxels, coverage, strict=True):
         if count == 0:
             raise InputError(
@@ -64,9 +67,14 @@ def region_signals(
     return Signals(masker.fit_transform(image).astype(np.float64), voxels, coverage)
 
 
-def _sphere_signals(image, regions: Regions, radius: float, drop: int):
-    """The masker of spheres, their voxels and coverage."""
-    maskers, nibabel = require("nilearn.maskers"), require("nibabel")
+def _sphere_signals(
+    image: "Nifti1Image", regions: Regions, radius: float, drop: int
+) -> tuple[Any, list[int], list[float]]:
+    """Return the masker of the spheres, their numbers of voxels and their coverage."""
+    maskers, nibabel = (
+        require("nilearn.maskers", "fmri", "scans"),
+        require("nibabel", "fmri", "scans"),
+    )
     union = np.zeros(image.shape[:3], dtype=np.int8)
     voxels, coverage = [], []
     for point in regions.coordinates:
@@ -78,20 +86,25 @@ def _sphere_signals(image, regions: Regions, radius: float, drop: int):
     masker = maskers.NiftiSpheresMasker(
         [tuple(point) for point in regions.coordinates.tolist()],
         radius=radius,
-        # All voxels of all spheres: without it nilearn looks at each voxel of the image, which is slow.
+        # A mask of all spheres: without it nilearn visits every voxel of the image, which is slow.
         mask_img=nibabel.Nifti1Image(union, image.affine),
         allow_overlap=True,
     )
     return masker, voxels, coverage
 
 
-def _atlas_signals(image, atlas: Atlas, radius: float, drop: int):
-    """The masker of an atlas, its regions' voxels on the image's grid, and their coverage."""
-    maskers, nibabel = require("nilearn.maskers"), require("nibabel")
+def _atlas_signals(
+    image: "Nifti1Image", atlas: Atlas, drop: int
+) -> tuple[Any, list[int], list[float]]:
+    """Return the masker of an atlas, its numbers of voxels on the image's grid, and the coverage."""
+    maskers, nibabel = (
+        require("nilearn.maskers", "fmri", "scans"),
+        require("nibabel", "fmri", "scans"),
+    )
     loaded = nibabel.load(atlas.image)
     values = np.asanyarray(loaded.dataobj).reshape(loaded.shape[:3]).astype(np.int32)
     values[~np.isin(values, atlas.values)] = 0
-    labels = require("nilearn.image").resample_to_img(
+    labels = require("nilearn.image", "fmri", "scans").resample_to_img(
         nibabel.Nifti1Image(values, loaded.affine),
         image,
         interpolation="nearest",
@@ -111,7 +124,7 @@ def _atlas_signals(image, atlas: Atlas, radius: float, drop: int):
 
 
 def _sphere(point: np.ndarray, radius: float, affine: np.ndarray) -> np.ndarray:
-    """Voxels of a sphere on a grid without end; at least the nearest one."""
+    """Return the voxels of a sphere on an unbounded grid; at least the nearest voxel."""
     to_voxels = np.linalg.inv(affine)
     centre = to_voxels[:3, :3] @ point + to_voxels[:3, 3]
     reach = np.linalg.norm(to_voxels[:3, :3], axis=1) * radius
@@ -124,7 +137,7 @@ def _sphere(point: np.ndarray, radius: float, affine: np.ndarray) -> np.ndarray:
     return places[(apart <= radius * (1 + 1e-9)) | np.all(places == np.round(centre), axis=1)]
 
 
-def _has_signal(image, places: tuple[np.ndarray, ...], drop: int) -> np.ndarray:
-    """Whether each of some voxels is finite and not constant."""
+def _has_signal(image: "Nifti1Image", places: tuple[np.ndarray, ...], drop: int) -> np.ndarray:
+    """Whether each of these voxels is finite and not constant."""
     values = np.asanyarray(image.dataobj)[places][:, drop:]
     return np.isfinite(values).all(axis=1) & (np.ptp(values, axis=1) > 0)

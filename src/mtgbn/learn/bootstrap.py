@@ -14,10 +14,11 @@ from mtgbn.errors import CollinearityWarning, ConvergenceWarning, InputError
 from mtgbn.graphs.equivalence import restricted_cpdag
 from mtgbn.learn.estimator import Estimator
 from mtgbn.learn.multitask import MTGBN
-from mtgbn.tasks import Tasks
+from mtgbn.tasks import Tasks, read_tables
 from mtgbn.tasks.checks import finite_floats, refuse_constant
-from mtgbn.tasks.incomplete import without_empty_rows
-from mtgbn.tasks.tables import Table, align
+from mtgbn.tasks.readers import READING_OPTIONS
+from mtgbn.tasks.reduction import without_empty_rows
+from mtgbn.tasks.table import Table, align
 
 __all__ = ["Bootstrap", "bootstrap_edges"]
 
@@ -104,7 +105,7 @@ def bootstrap_edges(
     if getattr(estimator, "missing", "error") == "em":
         options = {"missing": "em", **options}
     tables, options = _read(data, options)
-    whole = Tasks._from_tables(tables, **options)  # refuses, once, what cannot be learned from
+    whole = Tasks.from_tables(tables, **options)  # checks the data, once
     lengths = _block_lengths(tables, block_length)
     is_centred = options.get("centre", True)
     seeds = seed_sequence(random_state).spawn(n_resamples)
@@ -135,27 +136,19 @@ def bootstrap_edges(
     return Bootstrap(edges, joined, n_resamples, whole.names, whole.variables)
 
 
-class _Reader(Tasks):
-    """Reads as a `Tasks` does, and stops where rows would be reduced to scatters."""
-
-    __slots__ = ()
-
-    @classmethod
-    def _from_tables(cls, tables, **options):
-        return list(tables), options
-
-
-def _read(data, options: dict[str, Any]) -> tuple[list[Table], dict[str, Any]]:
-    """The rows of all tasks as numbers with the same columns, and what is left of the options."""
+def _read(data: Any, options: dict[str, Any]) -> tuple[list[Table], dict[str, Any]]:
+    """Return the rows of all tasks with the same columns, and the options of `Tasks.from_tables`."""
     if isinstance(data, Tasks):
         raise InputError(
             "a Tasks holds scatters and no rows to draw from; give the rows themselves, as to "
             "Tasks.from_any"
         )
-    tables, options = _Reader.from_any(data, **options)
+    reading = {name: value for name, value in options.items() if name in READING_OPTIONS}
+    options = {name: value for name, value in options.items() if name not in reading}
+    tables = read_tables(data, **reading)
     is_missing_allowed = options.get("missing", "error") == "em"
     tables = align(tables, union=is_missing_allowed)
-    if is_missing_allowed:  # drawn again, rows without a value would be missing from a resample
+    if is_missing_allowed:  # else resamples would have different numbers of rows with a value
         return [without_empty_rows(table) for table in tables], options
     return [
         table._replace(values=finite_floats(table, missing_allowed=False)) for table in tables
@@ -239,7 +232,7 @@ def _learn(tables, lengths, is_centred, options, estimator, seed) -> tuple[np.nd
         warnings.simplefilter("always", ConvergenceWarning)
         # A resample of few rows repeats them, and columns become collinear that are not.
         warnings.simplefilter("ignore", CollinearityWarning)
-        tasks = Tasks._from_tables(drawn, **options)
+        tasks = Tasks.from_tables(drawn, **options)
         fitted = _copy_of(estimator, fit_seed)
         fitted.fit(tasks)
     if not hasattr(fitted, "graphs_"):

@@ -11,32 +11,20 @@ import numpy as np
 import mtgbn
 from mtgbn._utils.files import read_npz, writing
 from mtgbn._utils.seeds import entropy_text, seed_sequence
+from mtgbn._utils.stores import estimator_settings
 from mtgbn.chain.state import ChainState
 from mtgbn.errors import InputError
 from mtgbn.learn.joint import Iteration, JointState, Record
 from mtgbn.model.edge_prior import EdgePrior
 from mtgbn.tasks import Tasks
 
-__all__ = ["Checkpoint", "fingerprint"]
+__all__ = ["Checkpoint"]
 
 # Raised whenever a state means something else than before; 5: structures by the names of their fields.
 _FORMAT = "mtgbn checkpoint 5"
 
-# Parameters that may differ between a fit and the fit that goes on from its checkpoint.
-_MAY_DIFFER = ("n_jobs", "random_state", "max_iter")
-
 # What a state is made of; nothing else is ever made from a file.
 _JOINT_KINDS = (JointState, Iteration, Record, ChainState, EdgePrior)
-
-
-def fingerprint(tasks: Tasks, settings: dict[str, Any]) -> dict[str, str]:
-    """What a checkpoint belongs to: every setting by name, and the data."""
-    digest = hashlib.sha256()
-    parts = (tasks.scatters, tasks.ns, tasks.centres, tasks.scales, *tasks.incomplete.values())
-    for part in parts:
-        digest.update(np.ascontiguousarray(part).tobytes())
-    digest.update(json.dumps([tasks.names, tasks.variables]).encode())
-    return {"data": digest.hexdigest(), **{name: repr(value) for name, value in settings.items()}}
 
 
 class Checkpoint:
@@ -79,12 +67,9 @@ class Checkpoint:
             return cls(None, seeds, {}, kinds)
         if not Path(path).absolute().parent.is_dir():
             raise InputError(f"the folder of the checkpoint {str(path)!r} does not exist")
-        settings = estimator.get_params(deep=False)
-        settings["edge_prior"] = _spelled_out(estimator.edge_prior)  # arrays abbreviate themselves
-        for name in _MAY_DIFFER:
-            del settings[name]
-        settings |= {"estimator": type(estimator).__name__, "mtgbn": mtgbn.__version__}
-        belongs_to = fingerprint(tasks, settings)
+        settings = {**estimator_settings(estimator), "mtgbn": mtgbn.__version__}
+        del settings["max_iter"]  # a fit that has not converged may go on with more iterations
+        belongs_to = tasks.fingerprint(settings)
         if estimator.random_state is not None:
             belongs_to["seeds"] = entropy_text(seeds)
         checkpoint = cls(Path(path), seeds, belongs_to, kinds)
@@ -179,12 +164,3 @@ def _digest(arrays: dict[str, np.ndarray]) -> str:
         array = np.ascontiguousarray(arrays[name])
         digest.update(f"{name} {array.dtype.str} {array.shape} ".encode() + array.tobytes())
     return digest.hexdigest()
-
-
-def _spelled_out(setting: Any) -> Any:
-    if isinstance(setting, tuple | list):
-        return [_spelled_out(each) for each in setting]
-    if hasattr(setting, "to_numpy"):
-        labels = [list(map(str, each)) for each in (setting.index, setting.columns)]
-        return [*labels, setting.to_numpy().tolist()]
-    return setting.tolist() if isinstance(setting, np.ndarray) else setting

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from mtgbn._utils.names import listed
-from mtgbn.tasks.notes import unequal_scales
+from mtgbn.tasks.data_warnings import unequal_scales
 
 __all__ = ["convergence_warnings"]
 

@@ -364,15 +364,15 @@ def _restore_tasks(about: dict[str, Any], arrays: dict[str, np.ndarray]) -> Task
     shapes = {"scatters": (m, p, p), "ns": (m,), "centres": (m, p), "scales": (m, p)}
     shapes |= {f"incomplete_{t}": (int(arrays["n_rows"][t]), p) for t in incomplete}
     _check_shapes(arrays, shapes)
-    return Tasks._trusted(
-        arrays["scatters"],
-        arrays["ns"],
-        tuple(about["variables"]),
-        names,
-        arrays.get("n_rows"),
-        arrays["centres"],
-        arrays["scales"],
-        incomplete,
+    return Tasks.from_statistics(
+        scatters=arrays["scatters"],
+        ns=arrays["ns"],
+        variables=tuple(about["variables"]),
+        names=names,
+        n_rows=arrays.get("n_rows"),
+        centres=arrays["centres"],
+        scales=arrays["scales"],
+        incomplete=incomplete,
     )
 
 

@@ -1,4 +1,4 @@
-"""Published Gaussian networks, as package data; their sources: networks/NOTICE.md."""
+"""Published Gaussian networks, stored in this package; networks/NOTICE.md names the sources."""
 
 import json
 from importlib.resources import files
@@ -14,18 +14,18 @@ NETWORKS = ("ecoli70", "magic-niab", "magic-irri", "arth150")
 
 
 class BenchmarkNetwork(NamedTuple):
-    """Every variable is its intercept, plus its parents times their coefficients, plus noise."""
+    """A Gaussian network: variable = intercept + sum of coefficient times parent + noise."""
 
     name: str
     variables: tuple[str, ...]
     coefficients: np.ndarray
-    """(p, p); ``coefficients[i, j]`` belongs to i -> j and is 0 where there is no arc."""
+    """(p, p); ``coefficients[i, j]`` belongs to i -> j and is 0 where there is no edge."""
     intercepts: np.ndarray
     residual_variances: np.ndarray
 
 
 def load_network(name: str) -> BenchmarkNetwork:
-    """Load one of `NETWORKS`.
+    """Load a published network: "ecoli70", "magic-niab", "magic-irri" or "arth150".
 
     Examples
     --------

@@ -1,24 +1,24 @@
 """Resting-state BOLD series of two groups of subjects, some of whose connections differ.
 
 Neural activity z obeys dz = (A'z - z/tau) dt + sqrt(2/tau) dW with a DAG A, ``A[i, j]`` for i -> j;
-BOLD is z convolved with the haemodynamic response, sampled, plus drift and noise. The response lets
-through only what is slow against tau, and of slow z the equation leaves z = tau A'z + noise: so BOLD at
-lag 0 is nearly a Gaussian network along A with coefficients tau A.
+BOLD is z convolved with the haemodynamic response, sampled, plus drift and noise. The response is a
+low-pass filter that is slow compared with tau, and for slow z the equation becomes z = tau A'z + noise:
+so BOLD at lag 0 is nearly a Gaussian network along A with coefficients tau A.
 """
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.linalg import cholesky, expm, solve_discrete_lyapunov
 from scipy.special import gammaln, xlogy
 
-from mtgbn._utils.arguments import check_count, real_array
+from mtgbn._utils.arguments import check_count, check_interval, real_array
 from mtgbn._utils.seeds import seed_sequence
 from mtgbn.errors import GraphError, InputError
 from mtgbn.graphs import skeleton
 from mtgbn.graphs.dags import topological_order
-from mtgbn.simulate.perturbed import random_network
+from mtgbn.simulate.perturbed import check_weights, random_network
 
 __all__ = [
     "AlteredConnection",
@@ -28,24 +28,24 @@ __all__ = [
     "slow_cosines",
 ]
 
-# Of the double gamma, in seconds: the response, its undershoot after it, and when all is over.
+# Of the double gamma, in seconds: delay of the response, of the undershoot after it, and the length.
 _DELAY, _UNDERSHOOT_AFTER, _RESPONSE_LENGTH = 6.0, 10.0, 32.0
 
-# SPM's and fMRIPrep's period, in seconds, from which on variation counts as drift.
+# Periods above this one, in seconds, count as drift, as in SPM and fMRIPrep.
 _DRIFT_PERIOD = 128.0
 
 
 class AlteredConnection(NamedTuple):
-    """A connection of one group only."""
+    """A connection that one group has and the other lacks."""
 
     source: int
     target: int
     kind: Literal["gained", "lost"]
-    """By the patients, compared with the controls."""
+    """Whether the patients gained or lost it, compared with the controls."""
 
 
 class BoldSimulation(NamedTuple):
-    """BOLD series and truth together."""
+    """Simulated BOLD series and the truth behind them."""
 
     series: list[np.ndarray]
     """(n_volumes, p) per subject, in percent of the baseline; controls first."""
@@ -109,8 +109,7 @@ def simulate_bold_groups(
     Parameters
     ----------
     n_controls, n_patients : int
-        1 patient and n controls, or either group alone, will do. Neither number changes the subjects
-        that are there anyway.
+        Either may be 0 or 1. With the same ``random_state``, more subjects do not change the others.
     n_volumes : int
     repetition_time : float
         Seconds between volumes.
@@ -120,7 +119,7 @@ def simulate_bold_groups(
         The controls' connections, in 1/s; ``coupling[i, j]`` belongs to i -> j, and they form a DAG.
         Default: random.
     density : float
-        Share of the pairs of regions that a random network connects.
+        Fraction of the pairs of regions that a random network connects.
     strengths : (float, float)
         Least and largest random coupling, in 1/s; also of gained connections. Times the time constant,
         these are the regression coefficients of slow activity.
@@ -129,10 +128,10 @@ def simulate_bold_groups(
     n_altered : int
         Number of random connections in which the groups differ; 0: none.
     alteration : {"gained", "lost", "mixed"}
-        Whether patients have connections that controls lack, the reverse, or in turn one and the other.
-        Gained ones go along the topological order of the controls' network.
+        Whether patients have connections that controls lack, lack connections that controls have, or
+        both in turn. Gained connections follow the topological order of the controls' network.
     altered : sequence of (i, j), optional
-        In place of random ones, the connections i -> j to alter: lost if controls have them, else
+        The connections i -> j to alter, instead of random ones: lost if controls have them, else
         gained.
     time_constant : float
         Tau, the decay of neural activity in seconds.
@@ -157,9 +156,15 @@ def simulate_bold_groups(
     -----
     The signal of a region without parents has a standard deviation of 1 %.
 
-    The defaults are hard but not hopeless: ranked by the partial correlations of one subject, connected
-    pairs precede others with an AUC of .98 if the covariance is known, .89 from 230 volumes without
-    their drift, .79 with it. Series should be high-pass filtered before networks are learned.
+    With the defaults, the partial correlations of one subject rank connected pairs before others with
+    an AUC of .98 if the covariance is known, .89 from 230 volumes without drift, .79 with drift. Series
+    should be high-pass filtered before networks are learned.
+
+    Examples
+    --------
+    >>> bold = simulate_bold_groups(2, 1, 100, regions=4, n_altered=1, random_state=0)
+    >>> [series.shape for series in bold.series], bold.groups.tolist()
+    ([(100, 4), (100, 4), (100, 4)], ['control', 'control', 'patient'])
     """
     check_count("n_controls", n_controls, 0)
     check_count("n_patients", n_patients, 0)
@@ -187,21 +192,21 @@ def simulate_bold_groups(
         graph = random_network(p, round(density * p * (p - 1) / 2), random_state=rng) != 0
         controls = np.where(graph, rng.uniform(*strengths, (p, p)), 0.0)
     else:
-        controls = _check_coupling(coupling)
+        controls = check_weights(coupling, "coupling")
     patients, connections = _alter(
         controls, n_altered, alteration, altered, strengths, np.random.default_rng(for_altered)
     )
 
     settings = _Settings(
-        n_volumes,
-        float(repetition_time),
-        int(np.ceil(repetition_time / time_step - 1e-9)),
-        float(time_constant),
-        variation,
-        response_delay_sd,
-        snr,
-        noise_correlation,
-        drift,
+        n_volumes=n_volumes,
+        repetition_time=float(repetition_time),
+        steps_per_volume=int(np.ceil(repetition_time / time_step - 1e-9)),
+        time_constant=float(time_constant),
+        variation=variation,
+        response_delay_sd=response_delay_sd,
+        snr=snr,
+        noise_correlation=noise_correlation,
+        drift=drift,
     )
     members = [(controls, seeds) for seeds in for_controls.spawn(n_controls)]
     members += [(patients, seeds) for seeds in for_patients.spawn(n_patients)]
@@ -210,20 +215,20 @@ def simulate_bold_groups(
     )
     m = len(members)
     return BoldSimulation(
-        list(series),
-        names,
-        [f"sub-{number:0{max(2, len(str(m)))}d}" for number in range(1, m + 1)],
-        np.array(["control"] * n_controls + ["patient"] * n_patients),
-        np.array(couplings) != 0,
-        connections,
-        np.array(couplings),
-        np.array(covariances),
-        settings.repetition_time,
+        series=list(series),
+        regions=names,
+        subjects=[f"sub-{number:0{max(2, len(str(m)))}d}" for number in range(1, m + 1)],
+        groups=np.array(["control"] * n_controls + ["patient"] * n_patients),
+        adjacencies=np.array(couplings) != 0,
+        altered=connections,
+        couplings=np.array(couplings),
+        covariances=np.array(covariances),
+        repetition_time=settings.repetition_time,
     )
 
 
 def haemodynamic_response(times: np.ndarray, delay: float | np.ndarray = _DELAY) -> np.ndarray:
-    """Double gamma with SPM's shape, of integral 1; ``times`` and ``delay`` in seconds broadcast.
+    """Return SPM's double gamma, with integral 1; ``times`` and ``delay`` in seconds broadcast.
 
     It peaks one second before ``delay``. The undershoot comes 10 s later, a sixth as large.
     """
@@ -235,7 +240,7 @@ def haemodynamic_response(times: np.ndarray, delay: float | np.ndarray = _DELAY)
 
 
 def slow_cosines(n_volumes: int, repetition_time: float) -> np.ndarray:
-    """Discrete cosines (n_volumes, k) of unit length with periods of 128 s and more; no constant."""
+    """Return discrete cosines (n_volumes, k) of unit length with periods from 128 s; no constant."""
     count = min(n_volumes - 1, int(2 * n_volumes * repetition_time / _DRIFT_PERIOD))
     phases = np.outer(np.arange(n_volumes) + 0.5, np.arange(1, count + 1)) * np.pi / n_volumes
     return np.sqrt(2 / n_volumes) * np.cos(phases)
@@ -250,7 +255,7 @@ class Dynamics(NamedTuple):
 
 
 def discretise(coupling: np.ndarray, time_constant: float, time_step: float) -> Dynamics:
-    """Exact discrete form of the neural equation (Van Loan's matrix exponential)."""
+    """Return the exact discrete form of the neural equation (Van Loan's matrix exponential)."""
     p = len(coupling)
     drift = coupling.T - np.eye(p) / time_constant
     diffusion = 2 / time_constant * np.eye(p)
@@ -264,15 +269,15 @@ def discretise(coupling: np.ndarray, time_constant: float, time_step: float) -> 
 def neural_activity(
     coupling: np.ndarray, dynamics: Dynamics, n_steps: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Stationary neural activity (n_steps, p)."""
-    from scipy.signal import lfilter  # takes as long to import as all of mtgbn.simulate
+    """Draw stationary neural activity (n_steps, p)."""
+    from scipy.signal import lfilter  # takes as long to import as mtgbn.simulate
 
     p = len(coupling)
     activity = np.empty((n_steps, p))
     activity[0] = cholesky(dynamics.stationary_covariance, lower=True) @ rng.standard_normal(p)
     root = cholesky(dynamics.innovation_covariance, lower=True)
     innovations = rng.standard_normal((n_steps - 1, p)) @ root.T
-    # In topological order the transition is triangular, so regions can be filtered one by one.
+    # In topological order the transition is triangular, so that regions are filtered one by one.
     order = topological_order(coupling != 0)
     for place, node in enumerate(order):
         before, decay = order[:place], dynamics.transition[node, node]
@@ -282,9 +287,9 @@ def neural_activity(
 
 
 def signal_covariance(dynamics: Dynamics, responses: np.ndarray) -> np.ndarray:
-    """Covariance at lag 0 of activity filtered by ``responses`` (n_steps, p)."""
+    """Return the covariance at lag 0 of activity filtered by ``responses`` (n_steps, p)."""
     total = np.zeros_like(dynamics.transition)
-    lagged = dynamics.stationary_covariance  # of z at a time with z so many steps before
+    lagged = dynamics.stationary_covariance  # covariance of z with z ``lag`` steps before
     for lag in range(len(responses)):
         term = (responses[: len(responses) - lag].T @ responses[lag:]) * lagged
         total += term if lag == 0 else term + term.T
@@ -295,7 +300,7 @@ def signal_covariance(dynamics: Dynamics, responses: np.ndarray) -> np.ndarray:
 def _simulate_subject(
     network: np.ndarray, settings: _Settings, seeds: np.random.SeedSequence
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Series, coupling and covariance; each source of variation has a stream of its own."""
+    """Return series, coupling and covariance; each source of variation has its own random stream."""
     from scipy.signal import oaconvolve
 
     streams = [np.random.default_rng(child) for child in seeds.spawn(5)]
@@ -325,15 +330,15 @@ def _simulate_subject(
 
 
 def _reference_deviation(settings: _Settings, times: np.ndarray) -> float:
-    """Of the signal of a region without parents, whose response has the usual delay."""
-    alone = discretise(np.zeros((1, 1)), settings.time_constant, settings.time_step)
-    return float(np.sqrt(signal_covariance(alone, haemodynamic_response(times)).item()))
+    """Return the standard deviation of a region without parents, with the default delay."""
+    single = discretise(np.zeros((1, 1)), settings.time_constant, settings.time_step)
+    return float(np.sqrt(signal_covariance(single, haemodynamic_response(times)).item()))
 
 
 def autoregression(
     correlation: float, shape: tuple[int, int], rng: np.random.Generator
 ) -> np.ndarray:
-    """Stationary AR(1) series of unit variance, in columns."""
+    """Draw stationary AR(1) series of unit variance, in columns."""
     from scipy.signal import lfilter
 
     innovations = rng.standard_normal(shape)
@@ -342,7 +347,7 @@ def autoregression(
 
 
 def _drifts(n_volumes: int, repetition_time: float, p: int, rng: np.random.Generator) -> np.ndarray:
-    """Drifts (n_volumes, p) of mean 0 and standard deviation 1, the slower the larger."""
+    """Draw drifts (n_volumes, p) with mean 0 and standard deviation 1; slow cosines are larger."""
     line = np.linspace(-1, 1, n_volumes)[:, None]
     basis = np.hstack([line / np.linalg.norm(line), slow_cosines(n_volumes, repetition_time)])
     sizes = 1 / np.maximum(1, np.arange(basis.shape[1]))
@@ -358,7 +363,7 @@ def _alter(
     strengths: tuple[float, float],
     rng: np.random.Generator,
 ) -> tuple[np.ndarray, list[AlteredConnection]]:
-    """The patients' network, and where it differs."""
+    """Return the patients' network, and the connections in which it differs."""
     p = len(controls)
     if altered is None:
         chosen = _choose_altered(controls, n_altered, alteration, rng)
@@ -408,7 +413,7 @@ def _choose_altered(
     return [(i, j) for i, j in in_turn]
 
 
-def _check_altered(altered, p: int) -> list[tuple[int, int]]:
+def _check_altered(altered: Sequence[Any], p: int) -> list[tuple[int, int]]:
     chosen = []
     for place, pair in enumerate(altered):
         try:
@@ -427,24 +432,13 @@ def _check_altered(altered, p: int) -> list[tuple[int, int]]:
     return chosen
 
 
-def _check_coupling(coupling) -> np.ndarray:
-    coupling = real_array(coupling, "coupling")
-    if coupling.ndim != 2 or coupling.shape[0] != coupling.shape[1] or len(coupling) == 0:
-        raise InputError(f"coupling must be a square matrix; got shape {coupling.shape}")
-    if not np.isfinite(coupling).all():
-        i, j = np.argwhere(~np.isfinite(coupling))[0]
-        raise InputError(f"coupling must be finite; that of {i} -> {j} is {coupling[i, j]}")
-    topological_order(coupling != 0)
-    return coupling
-
-
-def _check_regions(regions, coupling) -> tuple[list[str], int]:
-    p = None if coupling is None else len(_check_coupling(coupling))
+def _check_regions(regions: Any, coupling: Any) -> tuple[list[str], int]:
+    p = None if coupling is None else len(check_weights(coupling, "coupling"))
     if regions is None:
         regions = 11 if p is None else p
     if isinstance(regions, str):
         raise InputError(f"regions must be a number or a list of names; got {regions!r}")
-    if np.isscalar(regions):
+    if np.ndim(regions) == 0:
         check_count("regions", regions, 1)
         regions = [f"R{k:0{max(2, len(str(regions)))}d}" for k in range(1, regions + 1)]
     names = [str(name) for name in regions]
@@ -458,23 +452,10 @@ def _check_regions(regions, coupling) -> tuple[list[str], int]:
     return names, len(names)
 
 
-def _check_strengths(strengths) -> tuple[float, float]:
+def _check_strengths(strengths: Any) -> tuple[float, float]:
     limits = real_array(strengths, "strengths")
     if limits.shape != (2,) or not (0 < limits[0] <= limits[1] < np.inf):
         raise InputError(
             f"strengths must be the least and the largest coupling, both positive; got {strengths!r}"
         )
     return float(limits[0]), float(limits[1])
-
-
-def check_interval(name: str, value, brackets: str, low: float, high: float) -> None:
-    """Raise an error unless ``value`` is a number in the interval; its brackets are such as "[)"."""
-    array = np.asarray(value)
-    if array.ndim == 0 and array.dtype.kind in "iuf":
-        if low < array < high:
-            return
-        if (array == low and brackets[0] == "[") or (array == high and brackets[1] == "]"):
-            return
-    raise InputError(
-        f"{name} must be a number in {brackets[0]}{low}, {high}{brackets[1]}; got {value!r}"
-    )

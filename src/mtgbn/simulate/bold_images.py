@@ -1,47 +1,49 @@
-"""Simulated BOLD series as images, in a folder such as fMRIPrep leaves."""
+"""Simulated BOLD series as images, in a folder like fMRIPrep's derivatives."""
 
 import gzip
-import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from mtgbn._utils.arguments import real_array
-from mtgbn._utils.files import writing
+from mtgbn._utils.arguments import check_interval, real_array
+from mtgbn._utils.files import write_json, write_text, writing
+from mtgbn._utils.optional import require
 from mtgbn._utils.seeds import seed_sequence
+from mtgbn._utils.tables import table_text
 from mtgbn.errors import InputError
-from mtgbn.simulate.bold import BoldSimulation, autoregression, check_interval, slow_cosines
+from mtgbn.simulate.bold import BoldSimulation, autoregression, slow_cosines
 
 __all__ = ["paint_images"]
 
 _SPACE = "space-MNI152NLin2009cAsym"
 _MOTION = ("trans_x", "trans_y", "trans_z", "rot_x", "rot_y", "rot_z")
 
-# Radius of the head in mm, by which fMRIPrep turns rotations into displacements.
-_HEAD = 50.0
+# Radius of the head in mm, by which fMRIPrep converts rotations to displacements.
+_HEAD_RADIUS = 50.0
 
-# Random steps per volume, mm and rad: a mean framewise displacement near 0.1 mm, a quiet subject.
+# Random steps per volume in mm and rad, for a mean framewise displacement near 0.1 mm.
 _MOTION_STEPS = np.array([0.02] * 3 + [0.0003] * 3)
 
-# Seconds over which the signals of CSF and white matter are correlated.
+# Correlation time of the signals of CSF and white matter, in seconds.
 _TISSUE_TIME = 10.0
 
-# The mask reaches this many voxels beyond the spheres.
+# Number of voxels by which the mask is wider than the spheres.
 _MARGIN = 2
 
-_NIFTI_MNI = 4  # the header's code for coordinates in MNI space
+# Code of MNI space in the header of an image.
+_NIFTI_MNI = 4
 
 
 class _Grid(NamedTuple):
     affine: np.ndarray
     mask: np.ndarray
     labels: np.ndarray
-    """(n_voxels,), of the voxels in the mask: their region, or -1."""
+    """(n_voxels,), the region of every voxel in the mask, or -1."""
     places: np.ndarray
-    """(n_voxels, 3): their coordinates, scaled to -1 ... 1."""
+    """(n_voxels, 3), the coordinates of these voxels, scaled to -1 ... 1."""
 
 
 def paint_images(
@@ -59,11 +61,11 @@ def paint_images(
 ) -> list[Path]:
     """Write the series of a simulation as preprocessed images with confounds, as fMRIPrep would.
 
-    Spheres around the regions' coordinates have their series; other voxels near them only the baseline.
-    All voxels have noise of their own, and the effects of head motion, CSF and white matter: linear in
-    the six motion parameters, their squares and the two signals, so that confound regression (nilearn's
-    load_confounds with motion "power2" or "full", and wm_csf) removes them. Needs nibabel: the extra
-    ``fmri``.
+    Spheres around the regions' coordinates have their series; other voxels near them have the baseline.
+    All voxels have independent noise, and the effects of head motion, CSF and white matter. The effects
+    are linear in the six motion parameters, their squares and the two signals, so that confound
+    regression (nilearn's load_confounds with motion "power2" or "full", and wm_csf) removes them. Needs
+    nibabel: the extra ``fmri``.
 
     Parameters
     ----------
@@ -87,8 +89,18 @@ def paint_images(
     Returns
     -------
     list of Path
-        The BOLD images, one per subject. Beside them are masks, confounds and JSON files; above,
-        dataset_description.json and participants.tsv with the groups.
+        The BOLD images, one per subject. Beside them are masks, confounds and JSON files; ``folder`` has
+        dataset_description.json, and participants.tsv with the groups.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from mtgbn.simulate import simulate_bold_groups
+    >>> bold = simulate_bold_groups(1, 0, 20, regions=2, n_altered=0, random_state=0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     images = paint_images(bold, [[0, 0, 0], [30, 0, 0]], folder, random_state=0)
+    >>> images[0].name
+    'sub-01_task-rest_space-MNI152NLin2009cAsym_desc-preproc_bold.nii.gz'
     """
     check_interval("radius", radius, "()", 0, np.inf)
     check_interval("voxel_size", voxel_size, "()", 0, np.inf)
@@ -102,10 +114,7 @@ def paint_images(
     regions = simulation.regions
     coordinates = _check_coordinates(coordinates, regions, radius)
     grid = _make_grid(coordinates, regions, radius, voxel_size)
-    try:
-        import nibabel
-    except ImportError as error:
-        raise ImportError("nibabel is needed here: pip install 'mtgbn[fmri]'") from error
+    nibabel = require("nibabel", "fmri", "simulated scans")
     folder = _make_folder(folder)
 
     repetition_time = simulation.repetition_time
@@ -114,7 +123,7 @@ def paint_images(
     for subject, series, seed in zip(simulation.subjects, simulation.series, seeds, strict=True):
         rng = np.random.default_rng(seed)
         motion = np.cumsum(_MOTION_STEPS * rng.standard_normal((len(series), 6)), axis=0)
-        # CSF and white matter
+        # The signals of CSF and white matter.
         tissues = autoregression(np.exp(-repetition_time / _TISSUE_TIME), (len(series), 2), rng)
         values = _motion_values(motion, grid, rng) * motion_effect
         values += (
@@ -124,7 +133,7 @@ def paint_images(
         painted = grid.labels >= 0
         values[:, painted] += series[:, grid.labels[painted]]
         values = baseline * (1 + values / 100)
-        # as the mean intensities of masks, which is what fMRIPrep writes
+        # fMRIPrep writes these signals as mean intensities of masks.
         tissues = baseline * (1 + tissues * tissue_effect / 100)
         confounds = _confounds(motion, tissues, values, repetition_time)
 
@@ -144,21 +153,22 @@ def paint_images(
         ):
             content.set_sform(grid.affine, _NIFTI_MNI)
             content.set_qform(grid.affine, _NIFTI_MNI)
-            _write(path, gzip.compress(content.to_bytes(), compresslevel=6, mtime=0))
-        _write_json(
+            with writing(path) as file:
+                file.write(gzip.compress(content.to_bytes(), compresslevel=6, mtime=0))
+        write_json(
             func / f"{stem}_{_SPACE}_desc-preproc_bold.json",
             {"RepetitionTime": repetition_time, "SkullStripped": False, "TaskName": "rest"},
         )
-        _write_json(func / f"{stem}_{_SPACE}_desc-brain_mask.json", {"Type": "Brain"})
-        _write(func / f"{stem}_desc-confounds_timeseries.tsv", _table(confounds))
-        _write_json(
+        write_json(func / f"{stem}_{_SPACE}_desc-brain_mask.json", {"Type": "Brain"})
+        write_text(func / f"{stem}_desc-confounds_timeseries.tsv", _table(confounds))
+        write_json(
             func / f"{stem}_desc-confounds_timeseries.json",
             {name: {"Method": "Mean"} for name in ("csf", "global_signal", "white_matter")},
         )
     participants = {"participant_id": simulation.subjects, "group": simulation.groups.tolist()}
-    _write(folder / "participants.tsv", _table(participants))
-    # last, so that a folder that has it is complete
-    _write_json(
+    write_text(folder / "participants.tsv", _table(participants))
+    # Written last, so that a folder with this file is complete.
+    write_json(
         folder / "dataset_description.json",
         {
             "Name": "Simulated resting-state BOLD of two groups",
@@ -173,7 +183,7 @@ def paint_images(
 def _make_grid(
     coordinates: np.ndarray, regions: list[str], radius: float, voxel_size: float
 ) -> _Grid:
-    """Voxels at multiples of their size, in an axis-parallel box around the spheres."""
+    """Return the voxels, at multiples of their size, of a box around the spheres."""
     reach = radius + (_MARGIN + 1) * voxel_size
     first = np.floor((coordinates.min(axis=0) - reach) / voxel_size).astype(int)
     last = np.ceil((coordinates.max(axis=0) + reach) / voxel_size).astype(int)
@@ -187,7 +197,7 @@ def _make_grid(
     for region, centre in enumerate(coordinates):
         distances = np.linalg.norm(positions - centre, axis=1)
         mask |= distances <= radius + _MARGIN * voxel_size
-        # A sphere between voxels has the nearest, as with nilearn.
+        # A sphere that has no voxel gets the nearest one, as in nilearn.
         nearest = np.round(centre / voxel_size - first)
         inside = (distances <= radius) | (indices == nearest).all(axis=1)
         taken = labels[inside].max()
@@ -203,7 +213,7 @@ def _make_grid(
 
 
 def _motion_values(motion: np.ndarray, grid: _Grid, rng: np.random.Generator) -> np.ndarray:
-    """Effects (n_volumes, n_voxels) of unit size that change smoothly through the brain."""
+    """Draw effects (n_volumes, n_voxels) of unit size that change smoothly through the brain."""
     sources = np.hstack([motion, motion**2])
     sources = (sources - sources.mean(axis=0)) / sources.std(axis=0)
     gradients = np.hstack([np.ones((len(grid.places), 1)), grid.places])
@@ -214,7 +224,7 @@ def _motion_values(motion: np.ndarray, grid: _Grid, rng: np.random.Generator) ->
 def _confounds(
     motion: np.ndarray, tissues: np.ndarray, values: np.ndarray, repetition_time: float
 ) -> dict[str, np.ndarray]:
-    """The columns by fMRIPrep's names; nan where there is no volume before."""
+    """Return the columns by fMRIPrep's names; nan in the first volume of differences."""
     columns = {}
     names = ("global_signal", "csf", "white_matter", *_MOTION)
     for name, column in zip(names, (values.mean(axis=1), *tissues.T, *motion.T), strict=True):
@@ -223,7 +233,7 @@ def _confounds(
         columns[f"{name}_derivative1"] = derivative
         columns[f"{name}_power2"] = column**2
         columns[f"{name}_derivative1_power2"] = derivative**2
-    # DVARS, and standardised by what an AR(1) series of the voxels' size would have.
+    # DVARS, and DVARS divided by the value that is expected of AR(1) series of the voxels' variance.
     changes = np.diff(values, axis=0)
     dvars = np.sqrt((changes**2).mean(axis=1))
     varying = values[:, np.ptp(values, axis=0) > 0]
@@ -233,14 +243,14 @@ def _confounds(
     expected = np.sqrt(2 * (1 - lag1)) * (quartiles[1] - quartiles[0]) / 1.349
     columns["std_dvars"] = np.append(np.nan, dvars / expected.mean())
     columns["dvars"] = np.append(np.nan, dvars)
-    steps = np.abs(np.diff(motion, axis=0)) * ([1] * 3 + [_HEAD] * 3)
+    steps = np.abs(np.diff(motion, axis=0)) * ([1] * 3 + [_HEAD_RADIUS] * 3)
     columns["framewise_displacement"] = np.append(np.nan, steps.sum(axis=1))
     for k, cosine in enumerate(slow_cosines(len(motion), repetition_time).T):
         columns[f"cosine{k:02d}"] = cosine
     return columns
 
 
-def _check_coordinates(coordinates, regions: list[str], radius: float) -> np.ndarray:
+def _check_coordinates(coordinates: Any, regions: list[str], radius: float) -> np.ndarray:
     coordinates = real_array(coordinates, "coordinates")
     if coordinates.shape != (len(regions), 3):
         raise InputError(
@@ -265,25 +275,14 @@ def _check_coordinates(coordinates, regions: list[str], radius: float) -> np.nda
 
 
 def _make_folder(folder: str | os.PathLike[str]) -> Path:
-    folder = Path(folder)
-    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise InputError(f"{str(folder)!r} is there already; name a new or an empty folder")
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+    path = Path(folder)
+    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
+        raise InputError(f"{str(path)!r} is there already; name a new or an empty folder")
+    path.mkdir(parents=True, exist_ok=True)
+    return path
 
 
-def _table(columns: dict[str, Sequence]) -> bytes:
-    """Tab-separated values, with BIDS' n/a for nan."""
-    rows = ["\t".join(columns)]
-    for row in zip(*columns.values(), strict=True):
-        rows.append("\t".join("n/a" if item != item else str(item) for item in row))
-    return ("\n".join(rows) + "\n").encode()
-
-
-def _write_json(path: Path, content: dict) -> None:
-    _write(path, (json.dumps(content, indent=2) + "\n").encode())
-
-
-def _write(path: Path, content: bytes) -> None:
-    with writing(path) as file:
-        file.write(content)
+def _table(columns: Mapping[str, Iterable[Any]]) -> str:
+    """Return columns as tab-separated values, with the n/a of BIDS for nan."""
+    rows = zip(*columns.values(), strict=True)
+    return table_text([columns, *(["n/a" if item != item else item for item in r] for r in rows)])

@@ -1,11 +1,11 @@
 """Tasks drawn from the model itself: sigma_h, graphs, covariances, rows (docs/model.md, section 2)."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
-from mtgbn._utils.arguments import check_count
+from mtgbn._utils.arguments import check_count, check_interval
 from mtgbn.errors import InputError
 from mtgbn.model.arguments import check_adjacencies, check_delta, check_positive_definite
 from mtgbn.tasks import Tasks
@@ -14,7 +14,7 @@ __all__ = ["Simulation", "draw_covariance", "simulate_tasks"]
 
 
 class Simulation(NamedTuple):
-    """Data and truth together."""
+    """Simulated tasks and the truth behind them."""
 
     tasks: Tasks
     arrays: list[np.ndarray]
@@ -22,9 +22,11 @@ class Simulation(NamedTuple):
     adjacencies: np.ndarray
     """(m, p, p); ``adjacencies[t, i, j]`` means i -> j in task t, in both directions i - j."""
     covariances: np.ndarray
+    """(m, p, p), of the distributions that the rows were drawn from."""
     sigma_h: np.ndarray | None
-    """None, like nu0, in a design that has none."""
+    """The shared scale matrix; None in a design without one."""
     nu0: float | None
+    """The degrees of freedom that belong to sigma_h; None in a design without one."""
 
 
 def simulate_tasks(
@@ -39,27 +41,36 @@ def simulate_tasks(
 ) -> Simulation:
     """Simulate related tasks from the hierarchical model.
 
-    A random DAG is shared by all tasks, except that each lacks a share of its edges; sigma_h is a
-    random matrix; every task draws its covariance given its DAG and sigma_h, and its rows from a normal
-    distribution with that covariance.
+    All tasks share a random DAG, of which each lacks a fraction of the edges; sigma_h is a random
+    matrix; every task draws its covariance given its DAG and sigma_h, and its rows from a normal
+    distribution with this covariance.
 
     Parameters
     ----------
     n_tasks, n_variables, n_rows : int
     nu0 : float, optional
-        The larger, the more alike the tasks. Default: n_variables + 20.
+        A larger value makes the tasks more alike. Default: n_variables + 20.
     edge_probability : float
-        Of each pair of variables in the shared DAG.
+        Probability of an edge between two variables in the shared DAG.
     edge_change : float
         Probability that a task lacks an edge of the shared DAG.
     random_state : int or numpy.random.Generator, optional
+
+    Returns
+    -------
+    Simulation
+
+    Examples
+    --------
+    >>> simulation = simulate_tasks(n_tasks=3, n_variables=4, n_rows=20, random_state=0)
+    >>> simulation.tasks, simulation.adjacencies.shape
+    (Tasks(3 tasks, 4 variables, n = 19), (3, 4, 4))
     """
     check_count("n_tasks", n_tasks, 1)
     check_count("n_variables", n_variables, 2)
     check_count("n_rows", n_rows, 2)
     for name, value in (("edge_probability", edge_probability), ("edge_change", edge_change)):
-        if not 0 <= value <= 1:
-            raise InputError(f"{name} must be between 0 and 1; got {value}")
+        check_interval(name, value, "[]", 0, 1)
     rng = np.random.default_rng(random_state)
     p = n_variables
     nu0 = float(p + 20) if nu0 is None else float(nu0)
@@ -68,7 +79,7 @@ def simulate_tasks(
     shared = np.zeros((p, p), dtype=bool)
     shared[np.ix_(order, order)] = np.triu(rng.random((p, p)) < edge_probability, 1)
     adjacencies = shared & (rng.random((n_tasks, p, p)) >= edge_change)
-    # A Wishart matrix with few degrees of freedom has strong correlations, scaled to variances of 1.
+    # A Wishart matrix with few degrees of freedom, which has strong correlations, with variances of 1.
     root = rng.standard_normal((p, 2 * p))
     scale = root @ root.T
     deviations = np.sqrt(np.diag(scale))
@@ -82,8 +93,10 @@ def simulate_tasks(
     return Simulation(tasks, arrays, adjacencies, covariances, sigma_h, nu0)
 
 
-def draw_covariance(adjacency, sigma_h, nu0: float, rng: np.random.Generator) -> np.ndarray:
-    """Draw a covariance matrix that obeys a DAG from its prior given sigma_h.
+def draw_covariance(
+    adjacency: Any, sigma_h: Any, nu0: float, rng: np.random.Generator
+) -> np.ndarray:
+    """Draw the covariance matrix of a DAG from its prior given sigma_h.
 
     Every node's residual precision is gamma with shape (delta + |Pa|)/2 and rate half its residual
     scale in sigma_h, its coefficients normal around those of sigma_h. With a complete DAG this is the

@@ -1,16 +1,15 @@
-"""Tasks whose DAGs are perturbations of one common network, as with the paper's benchmark networks.
+"""Tasks whose DAGs are perturbations of one common network, as in the paper's benchmarks.
 
-``coefficients[i, j]`` belongs to the arc i -> j, as everywhere.
+``coefficients[i, j]`` belongs to the edge i -> j.
 """
 
 from collections import deque
 from collections.abc import Sequence
-from numbers import Real
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from mtgbn._utils.arguments import check_count, real_array
+from mtgbn._utils.arguments import check_count, check_interval, real_array
 from mtgbn.errors import InputError
 from mtgbn.graphs.dags import topological_order
 from mtgbn.simulate.benchmark_networks import BenchmarkNetwork, load_network
@@ -18,15 +17,15 @@ from mtgbn.simulate.hierarchical import Simulation
 from mtgbn.simulate.thresholded import row_counts
 from mtgbn.tasks import Tasks
 
-__all__ = ["perturb_network", "random_network", "simulate_perturbed"]
+__all__ = ["check_weights", "perturb_network", "random_network", "simulate_perturbed"]
 
 
 def random_network(
     n_variables: int, n_edges: int, *, random_state: int | np.random.Generator | None = None
 ) -> np.ndarray:
-    """Coefficients (p, p) of a random DAG: of size .3 to .9 and either sign, along a random order.
+    """Draw the coefficients (p, p) of a random DAG, of size .3 to .9 and of either sign.
 
-    ``coefficients[i, j]`` belongs to i -> j and is 0 where there is no arc.
+    ``coefficients[i, j]`` belongs to i -> j and is 0 where there is no edge.
     """
     check_count("n_variables", n_variables, 1)
     check_count("n_edges", n_edges, 0)
@@ -57,12 +56,12 @@ def simulate_perturbed(
     standardise: bool = True,
     random_state: int | np.random.Generator | None = None,
 ) -> Simulation:
-    """Simulate tasks whose DAGs are a common network with some of its arcs or pairs changed.
+    """Simulate tasks whose DAGs are a common network with some of its edges or pairs changed.
 
-    Every task changes the common network on its own. Of a chosen pair without an arc: one is added
-    along the network's topological order. With an arc: it is deleted with probability 1/2, else
-    reversed. A change that would close a cycle is turned round; a reversal turned round is none, so
-    another pair is drawn in its place. Columns are in random order, the same in all tasks.
+    Every task changes the common network independently of the others. Between two variables without an
+    edge, one is added along the network's topological order, or against it if it would otherwise close
+    a cycle. An edge is deleted with probability 1/2, else reversed; if the reversal would close a cycle,
+    another pair is drawn instead. Columns are in random order, the same in all tasks.
 
     Parameters
     ----------
@@ -70,20 +69,21 @@ def simulate_perturbed(
         The common network: its coefficients, of which ``[i, j]`` belongs to i -> j; or a benchmark
         network or its name, "ecoli70", "magic-niab", "magic-irri" or "arth150", whose variables keep
         their names, intercepts and residual variances. Default: a random network of 46 variables and 70
-        arcs.
+        edges.
     n_tasks : int
     n_rows : int or sequence of int
-        Of every task, or of each.
+        Number of rows, the same for all tasks or one number per task.
     residual_variances : array (p,), optional
         Default: those of a benchmark network, else 1.
     level : float
-        Share of the arcs or pairs that a task changes, rounded to whole ones; 0: all tasks are samples
-        of the network itself.
+        Fraction of the edges or pairs that a task changes, rounded to a whole number; 0: all tasks have
+        the common network.
     relative_to : {"edges", "pairs"}
-        Arcs of the network, which are deleted or reversed, or all pairs of variables.
+        Whether ``level`` counts edges of the network, which are deleted or reversed, or all pairs of
+        variables.
     n_unrelated : int
-        The first so many tasks take, instead of the common network, each a random one of their own
-        with as many arcs and coefficients of the same sizes, and change it likewise.
+        Number of tasks, the first ones, that start from a random network instead of the common one; each
+        has its own, with as many edges and coefficients of the same sizes.
     standardise : bool
         Subtract from every column of every task its mean and divide it by its standard deviation.
     random_state : int or numpy.random.Generator, optional
@@ -92,8 +92,14 @@ def simulate_perturbed(
     Returns
     -------
     Simulation
-        Its covariances are those of the variables before columns are standardised; sigma_h and nu0 are
-        None, as this design has none.
+        The covariances are those of the variables before columns are standardised; sigma_h and nu0 are
+        None.
+
+    Examples
+    --------
+    >>> simulation = simulate_perturbed("ecoli70", n_tasks=2, n_rows=30, random_state=0)
+    >>> simulation.tasks
+    Tasks(2 tasks, 46 variables, n = 29)
     """
     check_count("n_tasks", n_tasks, 1)
     counts = row_counts(n_rows, n_tasks)
@@ -104,7 +110,7 @@ def simulate_perturbed(
             f"n_unrelated = {n_unrelated} is more than there are tasks, n_tasks = {n_tasks}"
         )
     rng = np.random.default_rng(random_state)
-    common = _known_network(network, residual_variances, rng)
+    common = _complete_network(network, residual_variances, rng)
     coefficients, p = common.coefficients, len(common.coefficients)
     deviations = np.sqrt(common.residual_variances)
     order = rng.permutation(p)
@@ -126,7 +132,7 @@ def simulate_perturbed(
         rows = rng.standard_normal((counts[task], p)) @ root.T
         rows += np.linalg.solve(equations, common.intercepts)[order]
         if standardise:
-            # The denominator of Tasks, so that the diagonals of the scatters are the n_i.
+            # The denominator is that of Tasks, so that the diagonals of the scatters are the n_i.
             rows = (rows - rows.mean(axis=0)) / rows.std(axis=0, ddof=1)
         arrays.append(rows)
     names = [common.variables[place] for place in order] if common.variables else None
@@ -141,13 +147,13 @@ def perturb_network(
     *,
     random_state: int | np.random.Generator | None = None,
 ) -> np.ndarray:
-    """Change a share of the arcs or pairs of a network; see `simulate_perturbed`.
+    """Change a fraction of the edges or pairs of a network; see `simulate_perturbed`.
 
-    An added arc takes the size of its coefficient from one of the network's own and a random sign; a
-    reversed arc keeps its coefficient.
+    An added edge has the size of a random coefficient of the network and a random sign; a reversed edge
+    keeps its coefficient.
     """
     _check_level(level, relative_to)
-    coefficients = _check_coefficients(coefficients)
+    coefficients = check_weights(coefficients, "coefficients")
     rng = np.random.default_rng(random_state)
     p = len(coefficients)
     places = np.empty(p, dtype=int)
@@ -167,7 +173,7 @@ def perturb_network(
             coefficient, changed[i, j] = changed[i, j], 0.0
             if rng.random() >= 0.5:
                 if _has_path(changed, i, j):
-                    # The pair may be drawn again: it can still be deleted, so this ends.
+                    # The pair is drawn again later; since it can still be deleted, the loop ends.
                     changed[i, j] = coefficient
                     waiting.append([i, j])
                     continue
@@ -175,25 +181,27 @@ def perturb_network(
         else:
             if not sizes.size:
                 raise InputError(
-                    "the network has no arcs, whose coefficients added arcs would take; give it some, "
+                    "the network has no edges, from which added edges take coefficients; give it some, "
                     'or use relative_to="edges"'
                 )
             if places[i] > places[j]:
                 i, j = j, i
             if _has_path(changed, j, i):
-                i, j = j, i  # without an arc between them, at most one direction closes a cycle
+                i, j = j, i  # at most one direction closes a cycle
             changed[i, j] = rng.choice(sizes) * rng.choice([-1, 1])
         n_changes -= 1
     return changed
 
 
-def _known_network(network, residual_variances, rng: np.random.Generator) -> BenchmarkNetwork:
-    """What the user gave, with what was left out; variables without names have none."""
+def _complete_network(
+    network: Any, residual_variances: Any, rng: np.random.Generator
+) -> BenchmarkNetwork:
+    """Return the common network with defaults for what was not given; it may have no names."""
     if isinstance(network, str):
         network = load_network(network)
     if not isinstance(network, BenchmarkNetwork):
         coefficients = random_network(46, 70, random_state=rng) if network is None else network
-        coefficients = _check_coefficients(coefficients)
+        coefficients = check_weights(coefficients, "coefficients")
         ones = np.ones(len(coefficients))
         network = BenchmarkNetwork("", (), coefficients, 0 * ones, ones)
     if residual_variances is None:
@@ -205,8 +213,8 @@ def _known_network(network, residual_variances, rng: np.random.Generator) -> Ben
 def _unrelated_network(coefficients: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     sizes = np.abs(coefficients[coefficients != 0])
     network = random_network(len(coefficients), len(sizes), random_state=rng)
-    arcs = network != 0
-    network[arcs] = np.sign(network[arcs]) * rng.permutation(sizes)
+    edges = network != 0
+    network[edges] = np.sign(network[edges]) * rng.permutation(sizes)
     return network
 
 
@@ -224,21 +232,21 @@ def _has_path(coefficients: np.ndarray, start: int, end: int) -> bool:
 
 
 def _check_level(level: float, relative_to: str) -> None:
-    if not (isinstance(level, Real) and 0 <= level <= 1):
-        raise InputError(f"level must be between 0 and 1; got {level!r}")
+    check_interval("level", level, "[]", 0, 1)
     if relative_to not in ("edges", "pairs"):
         raise InputError(f'relative_to must be "edges" or "pairs"; got {relative_to!r}')
 
 
-def _check_coefficients(coefficients: np.ndarray) -> np.ndarray:
-    coefficients = real_array(coefficients, "coefficients")
-    if coefficients.ndim != 2 or coefficients.shape[0] != coefficients.shape[1]:
-        raise InputError(f"coefficients must be a square matrix; got shape {coefficients.shape}")
-    if not np.isfinite(coefficients).all():
-        i, j = np.argwhere(~np.isfinite(coefficients))[0]
-        raise InputError(f"coefficients must be finite; that of {i} -> {j} is {coefficients[i, j]}")
-    topological_order(coefficients != 0)
-    return coefficients
+def check_weights(matrix: Any, name: str) -> np.ndarray:
+    """Check the weights of the edges of a DAG: a square matrix of finite numbers."""
+    weights = real_array(matrix, name)
+    if weights.ndim != 2 or weights.shape[0] != weights.shape[1] or len(weights) == 0:
+        raise InputError(f"{name} must be a square matrix; got shape {weights.shape}")
+    if not np.isfinite(weights).all():
+        i, j = np.argwhere(~np.isfinite(weights))[0]
+        raise InputError(f"{name} must be finite; that of {i} -> {j} is {weights[i, j]}")
+    topological_order(weights != 0)
+    return weights
 
 
 def _check_variances(variances: np.ndarray, p: int) -> np.ndarray:

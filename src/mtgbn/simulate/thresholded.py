@@ -1,15 +1,15 @@
 """The paper's synthetic data: thresholded precision matrices, one undirected graph per task.
 
-What its section 7.1 leaves open, and why k = p + 1 is not the default: docs/model.md, section 9, 6.
+Section 9, 6 of docs/model.md says what section 7.1 of the paper leaves open, and why k = p + 1 is not
+the default.
 """
 
 from collections.abc import Sequence
-from numbers import Real
 
 import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
-from mtgbn._utils.arguments import check_count
+from mtgbn._utils.arguments import check_count, check_interval
 from mtgbn.errors import InputError
 from mtgbn.model.arguments import check_delta
 from mtgbn.simulate.hierarchical import Simulation
@@ -17,7 +17,7 @@ from mtgbn.tasks import Tasks
 
 __all__ = ["simulate_thresholded"]
 
-# Draws of one task's matrix before sigma_h is taken to be at fault, and draws of sigma_h.
+# Largest number of draws of one task's matrix for the same sigma_h, and of draws of sigma_h.
 _MOST_TRIES = 200
 _MOST_SCALES = 20
 
@@ -35,18 +35,18 @@ def simulate_thresholded(
     """Simulate tasks whose undirected graphs come from related, thresholded precision matrices.
 
     sigma_h is a Wishart(k, I) matrix scaled to unit trace. Every task draws a precision matrix from
-    Wishart(nu0, sigma_h^-1) and keeps its largest off-diagonal elements; it draws again until what is
-    left is positive definite. Columns are in random order.
+    Wishart(nu0, sigma_h^-1) and keeps its largest off-diagonal elements; it draws again until the
+    thresholded matrix is positive definite. Columns are in random order.
 
     Parameters
     ----------
     n_tasks, n_variables : int
     n_rows : int or sequence of int
-        Of every task, or of each.
+        Number of rows, the same for all tasks or one number per task.
     nu0 : float
-        The larger, the more alike the tasks; above n_variables - 1.
+        A larger value makes the tasks more alike; above n_variables - 1.
     density : float
-        Ordered edges / n_variables^2, rounded to whole undirected edges.
+        Number of ordered edges / n_variables^2, rounded to whole undirected edges.
     wishart_degrees : float, optional
         k, above n_variables - 1. Default: 2 n_variables. The paper's uniform law, n_variables + 1,
         practically never gives a positive definite matrix at 15 variables.
@@ -55,8 +55,14 @@ def simulate_thresholded(
     Returns
     -------
     Simulation
-        Its adjacencies are undirected graphs: ``adjacencies[t]`` is symmetric. Many of them are the
-        graph of no DAG.
+        The adjacencies are undirected graphs: ``adjacencies[t]`` is symmetric. Many of them are not the
+        graph of any DAG.
+
+    Examples
+    --------
+    >>> simulation = simulate_thresholded(n_tasks=2, n_variables=5, n_rows=20, random_state=0)
+    >>> simulation.adjacencies.sum(axis=(1, 2)).tolist()
+    [8, 8]
     """
     check_count("n_tasks", n_tasks, 1)
     check_count("n_variables", n_variables, 2)
@@ -65,10 +71,7 @@ def simulate_thresholded(
     check_delta(nu0, p)
     n_edges = _edge_count(density, p)
     degrees = 2.0 * p if wishart_degrees is None else wishart_degrees
-    if not (isinstance(degrees, Real) and np.isfinite(degrees) and degrees > p - 1):
-        raise InputError(
-            f"wishart_degrees must be a number above n_variables - 1 = {p - 1}; got {degrees!r}"
-        )
+    check_interval("wishart_degrees", degrees, "()", p - 1, np.inf)
     rng = np.random.default_rng(random_state)
     sigma_h, factors = _draw_factors(n_tasks, p, float(nu0), n_edges, float(degrees), rng)
     order = rng.permutation(p)
@@ -88,7 +91,7 @@ def simulate_thresholded(
 
 
 def row_counts(n_rows: int | Sequence[int], n_tasks: int) -> list[int]:
-    """Return the number of rows of each task, from one for all or one for each."""
+    """Return the number of rows of each task, from one number for all or one per task."""
     if isinstance(n_rows, str) or not np.iterable(n_rows):
         check_count("n_rows", n_rows, 2)
         return [int(n_rows)] * n_tasks
@@ -104,8 +107,7 @@ def row_counts(n_rows: int | Sequence[int], n_tasks: int) -> list[int]:
 
 def _edge_count(density: float, p: int) -> int:
     n_pairs = p * (p - 1) // 2
-    if not (isinstance(density, Real) and 0 <= density <= 1):
-        raise InputError(f"density must be between 0 and 1; got {density!r}")
+    check_interval("density", density, "[]", 0, 1)
     n_edges = round(density * p**2 / 2)
     if n_edges > n_pairs:
         raise InputError(
@@ -118,11 +120,11 @@ def _edge_count(density: float, p: int) -> int:
 def _draw_factors(
     n_tasks: int, p: int, nu0: float, n_edges: int, degrees: float, rng: np.random.Generator
 ) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
-    """Sigma_h, and of every task the Cholesky factor of its precision matrix, and that matrix."""
+    """Return sigma_h, and for every task the Cholesky factor and its precision matrix."""
     for _ in range(_MOST_SCALES):
         root = _draw_wishart_root(p, degrees, rng)
         root /= np.linalg.norm(root)  # the trace of root root' is its squared norm
-        factors = []
+        factors: list[tuple[np.ndarray, np.ndarray]] = []
         while len(factors) < n_tasks:
             found = _draw_precision(root, nu0, n_edges, rng)
             if found is None:
@@ -140,7 +142,7 @@ def _draw_factors(
 
 
 def _draw_wishart_root(p: int, degrees: float, rng: np.random.Generator) -> np.ndarray:
-    """Lower triangular A with A A' ~ Wishart(degrees, I): Bartlett's decomposition."""
+    """Draw lower triangular A with A A' ~ Wishart(degrees, I) (Bartlett's decomposition)."""
     root = np.tril(rng.standard_normal((p, p)), -1)
     root[np.diag_indices(p)] = np.sqrt(rng.chisquare(degrees - np.arange(p)))
     return root
@@ -149,7 +151,7 @@ def _draw_wishart_root(p: int, degrees: float, rng: np.random.Generator) -> np.n
 def _draw_precision(
     root: np.ndarray, nu0: float, n_edges: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """Cholesky factor and matrix; None if no try was positive definite.
+    """Return Cholesky factor and matrix; None if no draw was positive definite.
 
     With sigma_h = root root', root'^-1 A A' root^-1 has the law Wishart(nu0, sigma_h^-1).
     """

@@ -1,43 +1,42 @@
-"""How many independent samples the rows of a time series are worth (docs/model.md, section 16).
+"""The number of independent samples that a time series is worth (docs/model.md, section 16).
 
 Correlations between autocorrelated series vary more than those between independent samples. Bartlett's
-formula says by how much, for every pair of variables; a task has one number, the mean over its pairs.
+formula gives the variance for every pair of variables; a task has one number, the mean over its pairs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from numbers import Real
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from mtgbn._utils.names import unknown_name
+from mtgbn._utils.names import default_variables, listed, unknown_name
 from mtgbn.errors import InputError
 from mtgbn.tasks.checks import finite_floats, refuse_constant
-from mtgbn.tasks.tables import Table, as_matrix
+from mtgbn.tasks.table import Table, as_matrix
 
-__all__ = ["Method", "effective_samples", "effective_sizes"]
+__all__ = ["Method", "effective_samples", "effective_size", "one_per_task"]
 
 Method = Literal["none", "ar1", "bartlett"]
 
 _METHODS = ("none", "ar1", "bartlett")
-_WORDS = "'none', 'ar1', 'bartlett'"
 
-# Lags beyond this share of the rows are not looked at: their correlations are noise.
+# Autocorrelations at lags above this fraction of the rows are noise and not used.
 _LARGEST_LAG = 0.25
 
 
-def effective_samples(series, method: Method = "bartlett") -> float:
-    """Number of independent samples that a series is worth for its correlations.
+def effective_samples(series: Any, method: Method = "bartlett") -> float:
+    """Estimate the number of independent samples that a series is worth for its correlations.
 
     Parameters
     ----------
     series : array (rows, p)
         One row per point in time, without gaps.
     method : {"none", "ar1", "bartlett"}
-        "none": all rows. "ar1": every variable is taken for a first-order autoregression.
-        "bartlett": from the autocorrelations as they are, up to the lag at which they end in noise.
+        "none": the number of rows. "ar1": every variable counts as a first-order autoregression.
+        "bartlett": from the observed autocorrelations, up to the lag at which they become noise.
 
     Returns
     -------
@@ -52,26 +51,19 @@ def effective_samples(series, method: Method = "bartlett") -> float:
     >>> len(walk), round(effective_samples(walk))
     (191, 34)
     """
-    table = Table("series", (), as_matrix(series, "series", "(rows x variables)"))
-    table = table._replace(columns=tuple(f"x{i}" for i in range(table.values.shape[1])))
+    values = as_matrix(series, "series", "(rows x variables)")
+    table = Table("series", default_variables(values.shape[1]), values)
     size = _estimate(_check_method(method), table)
-    return float(len(table.values)) if size is None else size
+    return float(len(values)) if size is None else size
 
 
-def effective_sizes(
-    effective_samples: str | float | Sequence[float] | Mapping[str, float] | None,
-    tables: Sequence[Table],
-) -> list[float | None]:
-    """The effective sample size of each task, None where the rows count in full."""
-    names = [table.task for table in tables]
-    if isinstance(effective_samples, str):
-        method = _check_method(effective_samples)
-        return [_estimate(method, table) for table in tables]
-    if hasattr(effective_samples, "to_dict"):  # a labelled series goes by its labels
+def one_per_task(effective_samples: Any, names: Sequence[str]) -> list[Any]:
+    """Return the entry of each task: a method, a number, or None where all rows count."""
+    if hasattr(effective_samples, "to_dict"):  # a labelled series of pandas
         effective_samples = effective_samples.to_dict()
-    if effective_samples is None or isinstance(effective_samples, Real):
-        sizes = [effective_samples] * len(names)
-    elif isinstance(effective_samples, Mapping):
+    if effective_samples is None or isinstance(effective_samples, str | Real):
+        return [effective_samples] * len(names)
+    if isinstance(effective_samples, Mapping):
         by_name = {str(name): size for name, size in effective_samples.items()}
         for name in by_name:
             if name not in names:
@@ -79,43 +71,52 @@ def effective_sizes(
         for name in names:
             if name not in by_name:
                 raise InputError(f"effective_samples has no entry for task {name!r}; add one")
-        sizes = [by_name[name] for name in names]
-    elif isinstance(effective_samples, Iterable) and not isinstance(effective_samples, bytes | Set):
+        return [_number(by_name[name], name) for name in names]
+    if isinstance(effective_samples, Iterable) and not isinstance(effective_samples, bytes | Set):
         sizes = list(effective_samples)
         if len(sizes) != len(names):
             raise InputError(
                 f"effective_samples has {len(sizes)} entries for {len(names)} tasks; "
                 "give one per task, or one number for all"
             )
-    else:
-        raise InputError(
-            f"effective_samples must be {_WORDS}, a number, one number per task or a dict by task "
-            f"name; got {effective_samples!r}"
-        )
-    if effective_samples is not None:
-        for table, size in zip(tables, sizes, strict=True):
-            _check_effective_size(table.task, size, len(table.values))
-    return sizes
+        return [_number(size, name) for size, name in zip(sizes, names, strict=True)]
+    raise InputError(
+        f"effective_samples must be {listed(_METHODS)}, a number, one number per task or a dict by task "
+        f"name; got {effective_samples!r}"
+    )
 
 
-def _check_effective_size(task: str, size: object, rows: int) -> None:
-    if isinstance(size, bool | np.bool_) or not isinstance(size, Real):
-        raise InputError(f"task {task!r}: effective_samples {size!r} is not a number")
+def effective_size(effective_samples: str | float | None, table: Table) -> float | None:
+    """Return the effective sample size of one task; None if all its rows count in full."""
+    if effective_samples is None:
+        return None
+    if isinstance(effective_samples, str):
+        return _estimate(_check_method(effective_samples), table)
+    size, rows = _number(effective_samples, table.task), len(table.values)
     if not 0 < size <= rows:
         raise InputError(
-            f"task {task!r}: effective_samples {size} must be above 0 and at most "
+            f"task {table.task!r}: effective_samples {size} must be above 0 and at most "
             f"the number of rows, {rows}"
         )
+    return size
+
+
+def _number(size: Any, task: str) -> Any:
+    if isinstance(size, bool | np.bool_) or not isinstance(size, Real):
+        raise InputError(f"task {task!r}: effective_samples {size!r} is not a number")
+    return size
 
 
 def _check_method(method: object) -> str:
     if not isinstance(method, str) or method not in _METHODS:
-        raise InputError(f"effective_samples must be {_WORDS} or given in numbers; got {method!r}")
+        raise InputError(
+            f"effective_samples must be {listed(_METHODS)} or given in numbers; got {method!r}"
+        )
     return method
 
 
 def _estimate(method: str, table: Table) -> float | None:
-    """The size of one task; None: all rows."""
+    """Estimate the effective sample size of one task; None: all rows."""
     if method == "none":
         return None
     values = finite_floats(table)
@@ -134,26 +135,26 @@ def _estimate(method: str, table: Table) -> float | None:
     else:
         used = correlations[: _last_lag(correlations)]
         sums = np.einsum("ki,kj->ij", used, used)[first, second]
-        # Series that alternate are worth more than their rows; that is not made use of.
+        # A series that alternates would be worth more than its rows; it counts as its rows.
         sizes = rows / np.maximum(1 + 2 * sums, 1.0)
     size = float(np.minimum(sizes, rows).mean())
     return size if table.most_samples is None else min(size, table.most_samples)
 
 
 def _autocorrelations(values: np.ndarray, largest_lag: int) -> np.ndarray:
-    """Of every variable at lags 1, 2, ...: (lags, p)."""
+    """Return the autocorrelations of every variable at lags 1, 2, ...: (lags, p)."""
     rows = len(values)
     centred = values - values.mean(axis=0)
     centred /= np.abs(centred).max(axis=0)
-    spectrum = np.fft.rfft(centred, 2 * rows, axis=0)  # zeros keep the end from meeting the start
+    spectrum = np.fft.rfft(centred, 2 * rows, axis=0)  # padding makes it not circular
     sums = np.fft.irfft(spectrum.real**2 + spectrum.imag**2, axis=0)[: largest_lag + 1]
     return sums[1:] / sums[0]
 
 
 def _last_lag(correlations: np.ndarray) -> int:
-    """Lags up to which the products of autocorrelations, mean over pairs, are more than noise.
+    """Return the last lag at which the mean product of autocorrelations over pairs is not noise.
 
-    Geyer's rule: the last before a sum over two neighbouring lags is not positive.
+    Geyer's rule: the last lag before the sum over two neighbouring lags is not positive.
     """
     p = correlations.shape[1]
     products = correlations.sum(axis=1) ** 2 - (correlations**2).sum(axis=1)

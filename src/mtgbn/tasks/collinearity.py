@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -11,13 +13,16 @@ import numpy as np
 from mtgbn._utils.names import listed
 from mtgbn.errors import CollinearityWarning
 
-# A column is a combination of others when what they leave of it, after every column was scaled
-# to length one, is shorter than this: far above rounding (1e-16 times a condition number), far
-# below anything that was measured.
+__all__ = ["TOLERANCE", "Relation", "find_relations", "warn_collinear"]
+
+# Every column is scaled to length one. It is a linear combination of other columns if the residual of
+# its regression on them is shorter than this: far above rounding errors (1e-16 times a condition
+# number), far below the noise of any measurement.
 TOLERANCE = 1e-10
-# Solving for a variable through a smaller coefficient than this would blow up rounding.
-_PIVOT = 1e-6
+# A smaller pivot would multiply rounding errors.
+_SMALLEST_PIVOT = 1e-6
 _MOST_WARNINGS = 5
+_PACKAGE_FOLDER = str(Path(__file__).parents[1])
 
 
 class Relation(NamedTuple):
@@ -28,7 +33,7 @@ class Relation(NamedTuple):
 
 
 def find_relations(unit: np.ndarray, gram: np.ndarray, n: int) -> list[Relation]:
-    """Exact linear relations among columns, beyond those that too few rows explain.
+    """Find exact linear relations among columns that are not due to too few rows.
 
     Parameters
     ----------
@@ -37,12 +42,12 @@ def find_relations(unit: np.ndarray, gram: np.ndarray, n: int) -> list[Relation]
     gram : (p, p) array
         ``unit.T @ unit``.
     n : int
-        Degrees of freedom of the rows; any n + 1 columns are related, which is not reported.
+        Degrees of freedom of the rows; that any n + 1 columns are related is not reported.
 
     Returns
     -------
     list of Relation
-        The later variables in terms of the earlier ones.
+        Each has a later variable in terms of earlier ones.
     """
     if n < 2:
         return []
@@ -59,7 +64,7 @@ def find_relations(unit: np.ndarray, gram: np.ndarray, n: int) -> list[Relation]
 
 def _find_copies(unit: np.ndarray, gram: np.ndarray) -> list[Relation]:
     copies: dict[int, int] = {}
-    # The correlation cannot tell 1 - 1e-16 from 1, so it only nominates; the columns decide.
+    # A correlation cannot tell 1 - 1e-16 from 1: it selects pairs, whose columns are then compared.
     for first, later in np.argwhere(np.triu(np.abs(gram) > 1 - 1e-8, k=1)).tolist():
         gap = unit[:, later] - np.sign(gram[first, later]) * unit[:, first]
         if first not in copies and later not in copies and np.linalg.norm(gap) <= TOLERANCE:
@@ -68,9 +73,9 @@ def _find_copies(unit: np.ndarray, gram: np.ndarray) -> list[Relation]:
 
 
 def _suspects(unit: np.ndarray, gram: np.ndarray, n: int) -> np.ndarray:
-    """Columns that may take part in a relation; spares most tasks the costlier pivoted QR."""
+    """Return the columns that may be related; for most tasks none, which saves the pivoted QR."""
     p = unit.shape[1]
-    # An exact relation leaves an eigenvalue of rounding size, 1e-16 times p.
+    # An exact relation makes an eigenvalue as small as rounding errors, 1e-16 times p.
     small = 1e-10
     if p > n:
         deficient = np.sum(np.linalg.eigvalsh(unit @ unit.T) > small) < n
@@ -101,14 +106,14 @@ def _find_combinations(unit: np.ndarray, n: int) -> list[Relation]:
 
 
 def _solve_for_the_last(relations: np.ndarray) -> list[Relation]:
-    """Gauss-Jordan elimination from the right: c = a + b rather than a = c - b."""
+    """Eliminate from the last column (Gauss-Jordan), for c = a + b rather than a = c - b."""
     open_rows = list(range(len(relations)))
     solved = {}
     for column in range(relations.shape[1] - 1, -1, -1):
         if not open_rows:
             break
         row = max(open_rows, key=lambda r: abs(relations[r, column]))
-        if abs(relations[row, column]) < _PIVOT:
+        if abs(relations[row, column]) < _SMALLEST_PIVOT:
             continue
         relations[row] /= relations[row, column]
         factors = relations[:, column].copy()
@@ -121,16 +126,18 @@ def _solve_for_the_last(relations: np.ndarray) -> list[Relation]:
     return [
         Relation(
             column,
-            tuple(j for j in np.flatnonzero(np.abs(relations[row]) > TOLERANCE) if j != column),
+            tuple(
+                j
+                for j in np.flatnonzero(np.abs(relations[row]) > TOLERANCE).tolist()
+                if j != column
+            ),
         )
         for column, row in solved.items()
     ]
 
 
-def warn_collinear(
-    found: Sequence[tuple[str, list[Relation]]], variables: Sequence[str], stacklevel: int
-) -> None:
-    """One warning per affected task, or a single summary when there are many."""
+def warn_collinear(found: Sequence[tuple[str, list[Relation]]], variables: Sequence[str]) -> None:
+    """Warn once per affected task, or once for all if there are many; the user's line is shown."""
     texts = [
         f"task {task!r} has exactly collinear variables: {_describe(relations, variables)}"
         for task, relations in found
@@ -140,12 +147,15 @@ def warn_collinear(
         texts = [
             f"{len(found)} tasks have exactly collinear variables ({tasks}); the first: {texts[0]}"
         ]
+    stacklevel, frame = 1, inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE_FOLDER):
+        stacklevel, frame = stacklevel + 1, frame.f_back
     for text in texts:
         warnings.warn(
             f"{text}. Edges among them cannot be told apart; consider removing one variable of "
             "each relation",
             CollinearityWarning,
-            stacklevel=stacklevel + 1,
+            stacklevel=stacklevel,
         )
 
 

@@ -1,55 +1,44 @@
-"""Tasks on disk: a folder of text files, a long table or an .npz, with no more than numpy."""
+"""Tasks in text files: a folder with one file per task, or one long table."""
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from mtgbn._utils.files import read_json, read_npz
-from mtgbn._utils.names import default_variables, listed, unknown_name
+from mtgbn._utils.files import read_json
+from mtgbn._utils.names import default_variables, listed, natural_key, unknown_name
+from mtgbn._utils.tables import DELIMITERS, read_table
 from mtgbn.errors import InputError
-from mtgbn.tasks.tables import Table, tables_from_arrays
+from mtgbn.tasks.table import Table
 
-_DELIMITERS = {".csv": ",", ".tsv": "\t"}
-_EXTENSIONS = (*_DELIMITERS, ".txt")
-# Series as BIDS derivatives name them (XCP-D, giga_connectome, mtgbn extract), and tables beside them.
+__all__ = ["MOST_SAMPLES", "sidecar", "tables_from_folder", "tables_from_long_file"]
+
+_EXTENSIONS = (*DELIMITERS, ".txt")
+# Names of series in BIDS derivatives (XCP-D, giga_connectome, mtgbn extract), and of other tables there.
 _SERIES = "sub-*_timeseries.tsv"
 _ENTITIES = re.compile(r"((?:[^_-]+-[^_]+_)+)timeseries\.tsv")
 _NO_DATA = {"participants.tsv", "excluded.tsv"}
-# What was measured where, rather than when: series that differ in it are no tasks beside each other.
+# Entities that say what was measured and where: series that differ in one are not different tasks.
 _KINDS = ("space", "cohort", "res", "den", "atlas", "seg", "stat", "desc")
-# What `mtgbn extract` says of every run: independent samples that noise would be worth after cleaning.
+# In the record of `mtgbn extract` for every run: the number of independent samples that white noise is
+# worth after the same cleaning.
 MOST_SAMPLES = "EffectiveSamplesAtMost"
 _MISSING = {"", "na", "n/a", "#n/a", "<na>", "null", "none", "."}
-
-
-def tables_from_path(
-    path: str | os.PathLike[str],
-    pattern: str | None,
-    task: str,
-    unreadable: Callable[[str, InputError], None] | None = None,
-) -> list[Table]:
-    """All tasks of a file or of a folder, whichever it is."""
-    if os.path.isfile(path):
-        return tables_from_file(path, task)
-    return tables_from_folder(path, pattern, unreadable)
 
 
 def tables_from_folder(
     path: str | os.PathLike[str],
     pattern: str | None,
-    unreadable: Callable[[str, InputError], None] | None = None,
+    unreadable: Callable[[str, InputError], object] | None = None,
 ) -> list[Table]:
-    """One table per file, in the natural order of the file names (sub-2 before sub-10).
+    """Read one table per file, in the natural order of the file names (sub-2 before sub-10).
 
-    ``unreadable``, if given, is called with the task and the error of a file that is no table, and the
-    others are read; otherwise the first such error is raised.
+    ``unreadable`` is that of `mtgbn.tasks.read_tables`.
     """
     files = _task_files(Path(path), pattern)
     tables = []
@@ -91,11 +80,11 @@ def _task_files(folder: Path, pattern: str | None) -> list[Path]:
     if not files:
         wanted = f"matching {pattern!r}" if pattern is not None else "ending in .csv, .tsv or .txt"
         raise InputError(f"folder {str(folder)!r} holds no task: there is no file {wanted}")
-    return sorted(files, key=lambda file: (_natural(file.stem), str(file)))
+    return sorted(files, key=lambda file: (natural_key(file.stem), str(file)))
 
 
 def _tables_or_series(folder: Path, found: list[Path]) -> list[Path]:
-    """The tables in a folder or, if there are none, the series at any depth."""
+    """Return the tables in a folder or, if there are none, the series at any depth."""
     series = [file for file in folder.rglob(_SERIES) if _is_series(file)]
     subjects = {file.name.partition("_")[0] for file in series}
     tables = [
@@ -105,7 +94,7 @@ def _tables_or_series(folder: Path, found: list[Path]) -> list[Path]:
         and not file.name.startswith(".")
         and not file.is_dir()
         and file.name not in _NO_DATA
-        and file.name.partition("_")[0] not in subjects  # whose motion, coverage, ... they are
+        and file.name.partition("_")[0] not in subjects  # their motion, coverage, ...
     ]
     if tables and series:
         raise InputError(
@@ -116,12 +105,12 @@ def _tables_or_series(folder: Path, found: list[Path]) -> list[Path]:
 
 
 def _is_series(file: Path) -> bool:
-    # fMRIPrep's confounds end in the same word.
+    # The names of fMRIPrep's confounds also end in "timeseries".
     return bool(_entities(file)) and _entities(file).get("desc") != "confounds"
 
 
 def _entities(file: Path) -> dict[str, str]:
-    """The parts of a name such as sub-01_ses-1_task-rest_timeseries.tsv; none of other names."""
+    """Return the entities of a name such as sub-01_ses-1_task-rest_timeseries.tsv; else none."""
     match = _ENTITIES.fullmatch(file.name)
     if match is None or not file.name.startswith("sub-"):
         return {}
@@ -129,7 +118,7 @@ def _entities(file: Path) -> dict[str, str]:
 
 
 def _names(files: Sequence[Path]) -> list[str]:
-    """Series are called after the subject and, where one has several, what tells them apart."""
+    """Name series after the subject and the entities that differ between series of one subject."""
     entities = [_entities(file) for file in files]
     if not all(entities):
         return [file.stem for file in files]
@@ -151,16 +140,8 @@ def _names(files: Sequence[Path]) -> list[str]:
     ]
 
 
-def _natural(name: str) -> list[str | int]:
-    pieces = re.split(r"(\d+)", name)
-    return [int(piece) if odd % 2 else piece.casefold() for odd, piece in enumerate(pieces)]
-
-
-def tables_from_file(path: str | os.PathLike[str], task: str) -> list[Table]:
-    """All tasks of one file: an .npz with one array each, or a long text table with a task column."""
-    file = Path(path)
-    if file.suffix.lower() == ".npz":
-        return _tables_from_npz(file)
+def tables_from_long_file(file: Path, task: str) -> list[Table]:
+    """Read all tasks of one long text table, in which a column names the task of every row."""
     columns, rows, lines = _read_cells(file)
     if task not in columns:
         raise InputError(f"file {str(file)!r}: {unknown_name(task, columns, 'column')}")
@@ -190,112 +171,55 @@ def tables_from_file(path: str | os.PathLike[str], task: str) -> list[Table]:
     ]
 
 
-def _tables_from_npz(file: Path) -> list[Table]:
-    try:
-        arrays = read_npz(file)
-    except (OSError, ValueError) as error:
-        raise InputError(
-            f"file {str(file)!r} is not an .npz of plain arrays ({error}); write it with "
-            "numpy.savez(file, sub1=array1, sub2=array2, variables=names)"
-        ) from error
-    variables = arrays.pop("variables", None)
-    if variables is not None and (variables.ndim != 1 or variables.dtype.kind not in "US"):
-        raise InputError(f"file {str(file)!r}: 'variables' must be a list of names")
-    names = None if variables is None else variables.astype(str)
-    return tables_from_arrays(list(arrays.values()), names, list(arrays))
-
-
 def _read_table(file: Path, name: str) -> Table:
     columns, rows, lines = _read_cells(file)
     values = _values(rows, len(columns))
     return Table(name, columns, values, str(file), lines, _most_samples(sidecar(file)))
 
 
-def sidecar(file: str | os.PathLike[str] | None) -> dict:
-    """What the file beside a series says, such as that of `mtgbn extract`; of other files nothing."""
+def sidecar(file: str | os.PathLike[str] | None) -> dict[str, Any]:
+    """Read the JSON record beside a series, such as that of `mtgbn extract`; empty if there is none."""
     if file is None or not str(file).endswith("_timeseries.tsv"):
         return {}
     return read_json(Path(file).with_suffix(".json"))
 
 
-def _most_samples(record: dict) -> float | None:
-    runs = record.get("Runs")
+def _most_samples(record: dict[str, Any]) -> float | None:
     try:
-        found = sum(float(run[MOST_SAMPLES]) for run in runs)
-    except (KeyError, TypeError, ValueError):  # somebody else's file
+        found = sum(float(run[MOST_SAMPLES]) for run in record["Runs"])
+    except (KeyError, TypeError, ValueError):  # the record of another program
         return None
     return found if found > 0 else None
 
 
 def _read_cells(file: Path) -> tuple[tuple[str, ...], list[list[str]], list[int]]:
-    """Names of the columns, cells of the lines below, and the numbers of these lines."""
-    records = _records(file)
-    _, header = next(records, (0, []))
-    if not header:
+    """Return the names of the columns, the cells of every row, and the line numbers of the rows."""
+    lines = read_table(file)
+    if not lines:
         raise InputError(f"task {file.stem!r}: file {str(file)!r} is empty; remove or fill it")
-    columns = _check_header(file, header)
-    rows: list[list[str]] = []
-    lines: list[int] = []
-    for line, cells in records:
+    header, *lines = lines
+    columns = _check_header(file, header.cells)
+    for line, cells in lines:
         if len(cells) != len(columns):
             raise InputError(
                 f"task {file.stem!r}: line {line} of {file} has {len(cells)} cells but the header "
                 f"has {len(columns)} (the line starts with {cells[0]!r}); repair the line"
             )
-        rows.append(cells)
-        lines.append(line)
-    return columns, rows, lines
+    return columns, [line.cells for line in lines], [line.number for line in lines]
 
 
 def _values(rows: list[list[str]], n_columns: int) -> np.ndarray:
-    numbers: list[list[float | str]] = []
+    numbers: list[Sequence[float | str]] = []
     numeric = True
     for cells in rows:
         try:
             numbers.append(_floats(cells))
         except ValueError:
-            # The text stays in its cell: the check that all tasks share names it, with its line.
+            # Text stays in its cell, so that the check of all tasks can name it and its line.
             numbers.append([_number_or_text(cell) for cell in cells])
             numeric = numeric and not any(isinstance(cell, str) for cell in numbers[-1])
     values = np.array(numbers, dtype=np.float64 if numeric else object)
     return values.reshape(-1, n_columns)
-
-
-def _records(file: Path) -> Iterator[tuple[int, list[str]]]:
-    """Line number and cells of every line that is not blank."""
-    try:
-        text = file.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"task {file.stem!r}: {file} is not UTF-8 text (byte {error.object[error.start]:#04x} "
-            f"at position {error.start}); save it as UTF-8"
-        ) from error
-    delimiter = _DELIMITERS.get(file.suffix.lower()) or _sniff(text)
-    if delimiter is None:
-        lines = ((line, text.split()) for line, text in enumerate(text.splitlines(), start=1))
-    else:
-        lines = _csv_lines(file, text, delimiter)
-    return (
-        (line, cells) for line, cells in lines if cells and (len(cells) > 1 or cells[0].strip())
-    )
-
-
-def _csv_lines(file: Path, text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    try:
-        for cells in reader:
-            yield reader.line_num, cells
-    except csv.Error as error:
-        raise InputError(
-            f"task {file.stem!r}: line {reader.line_num} of {file} is not valid text with "
-            f"{delimiter!r} between cells ({error}); repair the line"
-        ) from error
-
-
-def _sniff(text: str) -> str | None:
-    """The delimiter of the header line; None stands for runs of blanks."""
-    header = text.lstrip().partition("\n")[0]
-    return next((delimiter for delimiter in "\t,;" if delimiter in header), None)
 
 
 def _check_header(file: Path, header: list[str]) -> tuple[str, ...]:
@@ -321,7 +245,7 @@ def _check_header(file: Path, header: list[str]) -> tuple[str, ...]:
 
 
 def _floats(cells: list[str]) -> list[float]:
-    # Python reads 1_000 as a number, no other reader of such files does.
+    # Python reads 1_000 as a number; other readers of such files do not.
     if "_" in "".join(cells):
         raise ValueError
     return list(map(float, cells))

@@ -1,4 +1,4 @@
-"""What is allowed, but perhaps not meant."""
+"""Warnings about valid but suspicious data."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import numpy as np
 from mtgbn._utils.names import listed
 
 if TYPE_CHECKING:
-    from mtgbn.tasks.tasks import Tasks
+    from mtgbn.tasks.collection import Tasks
 
-__all__ = ["missing_values", "notes_on", "unequal_scales"]
+__all__ = ["data_warnings", "missing_values", "unequal_scales"]
 
-# Ratio of variances that tasks in the same units hardly reach by chance.
+# Tasks in the same units hardly ever have variances with a larger ratio.
 _LARGEST_RATIO = 10.0
-# Tasks whose absent variables are spelt out.
+# The absent variables of at most this many tasks are named.
 _MOST_TASKS = 5
 
 
 def unequal_scales(tasks: Tasks) -> list[str]:
-    """Say which variable differs most in scale between tasks, if any does by much."""
+    """Name the variable whose variance differs most between tasks, if it differs by much."""
     variances = np.einsum("tii->ti", tasks.scatters) / tasks.ns[:, None]
     ratios = variances.max(axis=0) / variances.min(axis=0)
     worst = int(np.argmax(ratios))
@@ -35,8 +35,8 @@ def unequal_scales(tasks: Tasks) -> list[str]:
 
 
 def missing_values(tasks: Tasks) -> list[str]:
-    """Say how much is missing, where most of it is, and which task lacks which variable."""
-    if not tasks.incomplete:
+    """Say how many values are missing, in which task most, and which task lacks which variable."""
+    if not tasks.incomplete or tasks.n_rows is None:
         return []
     lacking = {tasks.names[i]: np.isnan(rows) for i, rows in tasks.incomplete.items()}
     missing = sum(int(absent.sum()) for absent in lacking.values())
@@ -58,8 +58,8 @@ def missing_values(tasks: Tasks) -> list[str]:
     return [note]
 
 
-def notes_on(tasks: Tasks) -> list[str]:
-    """Everything about these data that a user may want to know before fitting."""
+def data_warnings(tasks: Tasks) -> list[str]:
+    """Return all that a user may want to know about these data before a fit."""
     p, total = tasks.n_variables, tasks.ns.sum()
     notes = missing_values(tasks) + unequal_scales(tasks)
     few = [name for name, n in zip(tasks.names, tasks.ns, strict=True) if n < p]
@@ -72,7 +72,7 @@ def notes_on(tasks: Tasks) -> list[str]:
     for name, scatter in zip(tasks.names, tasks.scatters, strict=True):
         same.setdefault(scatter.tobytes(), []).append(name)
     notes += [f"{listed(names)} hold the same data" for names in same.values() if len(names) > 1]
-    # A column that counts 0, 1, 2, ... has this sum of squares, whatever its start.
+    # A column that counts 0, 1, 2, ... has this sum of squares after centring.
     if tasks.n_rows is not None:
         rows = tasks.n_rows.astype(float)
         counting = (rows * (rows**2 - 1) / 12)[:, None]
@@ -81,7 +81,7 @@ def notes_on(tasks: Tasks) -> list[str]:
             notes.append(f"{tasks.variables[j]!r} seems to count the rows; is it a variable?")
     if total <= 2 * p:
         notes.append(
-            f"the tasks have {total:g} degrees of freedom together; more than {2 * p}, twice the number "
-            "of variables, are needed to be sure of a shared sigma_h"
+            f"the tasks have {total:g} degrees of freedom in all; more than {2 * p}, twice the number "
+            "of variables, are needed to determine a shared sigma_h"
         )
     return notes

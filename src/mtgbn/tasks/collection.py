@@ -1,56 +1,49 @@
-"""The class `Tasks`: m validated tasks as sufficient statistics, what every later step reads."""
+"""The class `Tasks`: validated tasks as sufficient statistics, which every later step reads."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Literal, Self, Unpack
 
 import numpy as np
 
 from mtgbn._utils.names import (
+    check_names,
     check_variables,
     default_variables,
     name_position,
     task_names,
     task_positions,
 )
+from mtgbn._utils.stores import fingerprint
 from mtgbn.errors import InputError
-from mtgbn.tasks.autocorrelation import effective_sizes
-from mtgbn.tasks.checks import (
-    Options,
-    check_degrees,
-    check_scatter,
-    reduce_table,
-)
+from mtgbn.tasks.autocorrelation import one_per_task
+from mtgbn.tasks.checks import check_degrees, check_scatter
 from mtgbn.tasks.collinearity import warn_collinear
-from mtgbn.tasks.incomplete import fill_unobserved, reduce_incomplete, without_empty_rows
-from mtgbn.tasks.tables import (
-    Table,
-    align,
-    as_matrix,
-    is_frame,
+from mtgbn.tasks.readers import (
+    READING_OPTIONS,
+    read_tables,
     tables_from_arrays,
+    tables_from_file,
     tables_from_frames,
     tables_from_long,
 )
-from mtgbn.tasks.text_files import tables_from_file, tables_from_folder
+from mtgbn.tasks.reduction import Options, ReducedTask, fill_unobserved, reduce_table
+from mtgbn.tasks.table import Table, align, as_matrix
+from mtgbn.tasks.text_files import tables_from_folder
 
-_ACCEPTED = (
-    "a Tasks, the path of a folder with one CSV/TSV file per task, of one long table or of an .npz, a "
-    "dict or list of DataFrames, "
-    "a dict or list of (rows x variables) arrays, a 3-D array, a 2-D array (one task), or one "
-    "long DataFrame with a task column"
-)
+__all__ = ["Tasks"]
 
 
 class Tasks:
     """Tasks over the same variables, each as a scatter with its degrees of freedom.
 
-    The constructor takes sufficient statistics. For data use one of the class methods
-    `from_arrays`, `from_frames`, `from_long`, `from_folder`, or `from_any`, which picks the right
-    one. A Tasks is immutable.
+    The constructor takes sufficient statistics. For data use one of the class methods `from_arrays`,
+    `from_frames`, `from_long`, `from_folder`, `from_file`, or `from_any`, which takes all kinds of data.
+    A Tasks is immutable.
 
     Parameters
     ----------
@@ -72,12 +65,12 @@ class Tasks:
     n_rows : (m,) array of int, or None
         Rows that each task had; None when built from sufficient statistics.
     centres, scales : (m, p) array
-        What was subtracted from every variable of a task, and by what it was then divided: its mean, or
-        0, and its standard deviation, or 1.
+        The number that was subtracted from every variable of a task, its mean or 0, and the number by
+        which it was then divided, its standard deviation or 1.
     incomplete : mapping from int to (rows, p) array
-        The rows of every task with missing values, by its position: less the centres, divided by
-        the scales, nan where missing. Empty when nothing is missing. The scatters of these tasks
-        are first guesses, to be replaced (`with_scatters`) by those of imputed rows.
+        The rows of every task with missing values, by its position: centred and scaled, nan where
+        missing. Empty when no value is missing. The scatters of these tasks are first guesses, which
+        those of imputed rows replace (`with_scatters`).
 
     Notes
     -----
@@ -99,10 +92,10 @@ class Tasks:
         first appearance. Every variable needs two observed values in some task. Rows without any
         value are left out. Means and standard deviations are those of the observed values (a
         variable without two of them has scale 1, without any has centre 0), n_i is rows - 1 or
-        effective_samples, and scatters are multiplied by `scatter_factor`. Needs ``centre=True``
-        if values are missing.
+        effective_samples, and the scatters of imputed rows are multiplied by `scatter_factor`. Needs
+        ``centre=True`` if values are missing.
 
-    A `CollinearityWarning` names variables that are exact combinations of others, relative to
+    A `CollinearityWarning` names variables that are exact linear combinations of others, relative to
     `mtgbn.tasks.collinearity.TOLERANCE`. With fewer rows than variables only multiples of one
     variable are certain to be found. Given scatters and tasks with missing values are not searched.
 
@@ -155,7 +148,14 @@ class Tasks:
         checked = [check_scatter(s, t, variables) for s, t in zip(scatters, names, strict=True)]
         shape = len(checked), len(variables)
         self._store(
-            np.array(checked), degrees, variables, names, None, np.zeros(shape), np.ones(shape)
+            scatters=np.array(checked),
+            ns=degrees,
+            variables=variables,
+            names=names,
+            n_rows=None,
+            centres=np.zeros(shape),
+            scales=np.ones(shape),
+            incomplete={},
         )
 
     @classmethod
@@ -177,7 +177,7 @@ class Tasks:
         **options
             ``centre``, ``standardise``, ``effective_samples``, ``missing``; see `Tasks`.
         """
-        return cls._from_tables(tables_from_arrays(arrays, variables, names), **options)
+        return cls.from_tables(tables_from_arrays(arrays, variables, names), **options)
 
     @classmethod
     def from_frames(
@@ -197,7 +197,7 @@ class Tasks:
         **options
             ``centre``, ``standardise``, ``effective_samples``, ``missing``; see `Tasks`.
         """
-        return cls._from_tables(tables_from_frames(frames, names), **options)
+        return cls.from_tables(tables_from_frames(frames, names), **options)
 
     @classmethod
     def from_long(cls, frame: Any, task: str = "task", **options: Unpack[Options]) -> Self:
@@ -212,7 +212,7 @@ class Tasks:
         **options
             ``centre``, ``standardise``, ``effective_samples``, ``missing``; see `Tasks`.
         """
-        return cls._from_tables(tables_from_long(frame, task), **options)
+        return cls.from_tables(tables_from_long(frame, task), **options)
 
     @classmethod
     def from_folder(
@@ -237,7 +237,7 @@ class Tasks:
         **options
             ``centre``, ``standardise``, ``effective_samples``, ``missing``; see `Tasks`.
         """
-        return cls._from_tables(tables_from_folder(path, pattern), **options)
+        return cls.from_tables(tables_from_folder(path, pattern), **options)
 
     @classmethod
     def from_file(
@@ -255,18 +255,19 @@ class Tasks:
         **options
             ``centre``, ``standardise``, ``effective_samples``, ``missing``; see `Tasks`.
         """
-        return cls._from_tables(tables_from_file(path, task), **options)
+        return cls.from_tables(tables_from_file(path, task), **options)
 
     @classmethod
     def from_any(cls, data: Any, **options: Any) -> Self:
-        """Build from whatever `data` is, with the constructor that fits.
+        """Build from data of any kind.
 
         Parameters
         ----------
         data : Tasks, path, dict, list, array or DataFrame
-            A Tasks is returned as it is.
+            What `mtgbn.tasks.read_tables` reads; a Tasks is returned as it is.
         **options
-            Passed to the constructor that fits.
+            ``pattern``, ``task``, ``variables``, ``names`` of `mtgbn.tasks.read_tables`, and
+            ``centre``, ``standardise``, ``effective_samples``, ``missing``; see `Tasks`.
         """
         if isinstance(data, cls):
             if options:
@@ -275,31 +276,11 @@ class Tasks:
                     "apply them where it is built from data"
                 )
             return data
-        if isinstance(data, str | os.PathLike):
-            read = cls.from_file if os.path.isfile(data) else cls.from_folder
-            return read(data, **options)
-        if is_frame(data):
-            column = options.get("task", "task")
-            if column not in list(data.columns):
-                raise InputError(
-                    f"the DataFrame has no column {column!r}; name the column that holds the task "
-                    "with task=..., or pass [frame] if all its rows are one task"
-                )
-            return cls.from_long(data, **options)
-        if isinstance(data, np.ndarray) and data.ndim in (2, 3):
-            return cls.from_arrays(data if data.ndim == 3 else [data], **options)
-        if isinstance(data, Mapping | list | tuple):
-            items = list(data.values() if isinstance(data, Mapping) else data)
-            if any(is_frame(item) for item in items):
-                return cls.from_frames(data, **options)
-            if isinstance(data, Mapping):
-                options = {"names": list(data), **options}
-            return cls.from_arrays(items, **options)
-        shape = f" with {data.ndim} dimension(s)" if isinstance(data, np.ndarray) else ""
-        raise InputError(f"cannot read tasks from {type(data).__name__}{shape}; give {_ACCEPTED}")
+        reading = {name: options.pop(name) for name in READING_OPTIONS if name in options}
+        return cls.from_tables(read_tables(data, **reading), **options)
 
     @classmethod
-    def _from_tables(
+    def from_tables(
         cls,
         tables: Sequence[Table],
         *,
@@ -308,66 +289,67 @@ class Tasks:
         effective_samples: str | float | Sequence[float] | Mapping[str, float] | None = None,
         missing: Literal["error", "em"] = "error",
     ) -> Self:
-        for name, value in (("centre", centre), ("standardise", standardise)):
-            if not isinstance(value, bool | np.bool_):
-                raise InputError(f"{name} must be True or False; got {value!r}")
-        if not isinstance(missing, str) or missing not in ("error", "em"):
-            raise InputError(f"missing must be 'error' or 'em'; got {missing!r}")
-        tables = align(tables, union=missing == "em")
-        if missing == "em":
-            tables = [without_empty_rows(table) for table in tables]
-        sizes = effective_sizes(effective_samples, tables)
-        reduced = []
-        for table, size in zip(tables, sizes, strict=True):
-            lacks_values = missing == "em" and bool(np.isnan(table.values).any())
-            reduce = reduce_incomplete if lacks_values else reduce_table
-            reduced.append(
-                reduce(table, centre=centre, standardise=standardise, effective_size=size)
-            )
-        names = tuple(table.task for table in tables)
+        """Build from tables, such as those of `mtgbn.tasks.read_tables`; the options are in `Tasks`."""
+        tables = align(tables, union=isinstance(missing, str) and missing == "em")
+        sizes = one_per_task(effective_samples, [table.task for table in tables])
+        reduce = partial(reduce_table, centre=centre, standardise=standardise, missing=missing)
+        pairs = zip(tables, sizes, strict=True)
+        return cls.from_reduced([reduce(table, effective_samples=size) for table, size in pairs])
+
+    @classmethod
+    def from_reduced(cls, reduced: Sequence[ReducedTask]) -> Self:
+        """Build from tasks that were reduced one by one, with `mtgbn.tasks.reduction.reduce_table`."""
+        if not reduced:
+            raise InputError("no tasks: give at least one reduced task")
+        tables = [task.table for task in reduced]
+        names = check_names([t.task for t in tables], "task", origins=[t.file for t in tables])
         variables = tables[0].columns
-        incomplete = {i: task.rows for i, task in enumerate(reduced) if task.rows is not None}
-        if incomplete:
-            fill_unobserved(reduced, variables)
-        found = [(t, r.relations) for t, r in zip(names, reduced, strict=True) if r.relations]
-        warn_collinear(found, variables, stacklevel=3)
-        return cls._trusted(
-            np.array([task.scatter for task in reduced]),
-            np.array([task.n for task in reduced]),
-            variables,
-            names,
-            np.array([len(table.values) for table in tables]),
-            np.array([task.centre for task in reduced]),
-            np.array([task.scale for task in reduced]),
-            incomplete,
+        odd = next((table.task for table in tables if table.columns != variables), None)
+        if odd is not None:
+            raise InputError(
+                f"tasks {names[0]!r} and {odd!r} have other variables or another order of them; align "
+                "the tables before they are reduced"
+            )
+        rows = {i: task.incomplete_rows for i, task in enumerate(reduced)}
+        incomplete = {i: values for i, values in rows.items() if values is not None}
+        scatters = fill_unobserved(reduced) if incomplete else [task.scatter for task in reduced]
+        warn_collinear(
+            [(task.table.task, task.relations) for task in reduced if task.relations], variables
+        )
+        return cls.from_statistics(
+            scatters=np.array(scatters),
+            ns=np.array([task.n for task in reduced]),
+            variables=variables,
+            names=names,
+            n_rows=np.array([len(table.values) for table in tables]),
+            centres=np.array([task.centre for task in reduced]),
+            scales=np.array([task.scale for task in reduced]),
+            incomplete=incomplete,
         )
 
     @classmethod
-    def _trusted(cls, *parts: Any) -> Self:
-        """Build from parts that were validated before."""
+    def from_statistics(cls, **attributes: Any) -> Self:
+        """Build from all attributes of another Tasks, by name and without any check.
+
+        For statistics that were checked before, such as those of a saved result. The arrays become
+        read-only.
+        """
         tasks = cls.__new__(cls)
-        tasks._store(*parts)
+        tasks._store(**attributes)
         return tasks
 
-    def _store(
-        self,
-        scatters: np.ndarray,
-        ns: np.ndarray,
-        variables: tuple[str, ...],
-        names: tuple[str, ...],
-        n_rows: np.ndarray | None,
-        centres: np.ndarray,
-        scales: np.ndarray,
-        incomplete: Mapping[int, np.ndarray] | None = None,
-    ) -> None:
-        rows = {} if incomplete is None else dict(incomplete)
-        for array in (scatters, ns, n_rows, centres, scales, *rows.values()):
-            if array is not None:
-                array.setflags(write=False)
-        kept = MappingProxyType(rows)
-        parts = (centres, kept, n_rows, names, ns, scales, scatters, variables)
-        for attribute, value in zip(Tasks.__slots__, parts, strict=True):
-            object.__setattr__(self, attribute, value)
+    def _store(self, **attributes: Any) -> None:
+        incomplete = dict(attributes["incomplete"])
+        for value in (*attributes.values(), *incomplete.values()):
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+        for name, value in (attributes | {"incomplete": MappingProxyType(incomplete)}).items():
+            object.__setattr__(self, name, value)
+
+    def _attributes(self) -> dict[str, Any]:
+        """Return all attributes by name; a plain dict in place of the mapping proxy."""
+        attributes = {name: getattr(self, name) for name in Tasks.__slots__}
+        return attributes | {"incomplete": dict(self.incomplete)}
 
     def __setattr__(self, attribute: str, value: object) -> None:
         raise AttributeError(f"a Tasks is immutable; cannot set {attribute!r}")
@@ -376,10 +358,8 @@ class Tasks:
         raise AttributeError(f"a Tasks is immutable; cannot delete {attribute!r}")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Unpickled arrays are writeable, _store locks them again.
-        parts = (self.scatters, self.ns, self.variables, self.names, self.n_rows)
-        incomplete = dict(self.incomplete)
-        return (type(self)._trusted, (*parts, self.centres, self.scales, incomplete))
+        # Unpickled arrays are writeable; from_statistics makes them read-only again.
+        return partial(type(self).from_statistics, **self._attributes()), ()
 
     @property
     def n_variables(self) -> int:
@@ -400,7 +380,7 @@ class Tasks:
         return f"Tasks({tasks}, {self.n_variables} variables, n = {n}{lacking})"
 
     def __eq__(self, other: object) -> bool:
-        """Same tasks, variables, scatters and n; rows are compared where values are missing."""
+        """Whether names, variables, scatters, n and the rows of incomplete tasks are the same."""
         if not isinstance(other, Tasks):
             return NotImplemented
         return (
@@ -415,8 +395,6 @@ class Tasks:
             )
         )
 
-    __hash__ = None
-
     def __getitem__(self, selection: Any) -> Self:
         """Select tasks: a name, an int, a slice, a list of names or ints, or a boolean mask."""
         index = task_positions(selection, self.names)
@@ -425,21 +403,23 @@ class Tasks:
         incomplete = {
             position: self.incomplete[i] for position, i in enumerate(index) if i in self.incomplete
         }
-        return self._trusted(
-            self.scatters[index],
-            self.ns[index],
-            self.variables,
-            names,
-            n_rows,
-            self.centres[index],
-            self.scales[index],
-            incomplete,
+        return self._with(
+            scatters=self.scatters[index],
+            ns=self.ns[index],
+            names=names,
+            n_rows=n_rows,
+            centres=self.centres[index],
+            scales=self.scales[index],
+            incomplete=incomplete,
         )
 
-    def select_variables(self, names: Sequence[str]) -> Self:
-        """Tasks with these variables only, in this order.
+    def _with(self, **changes: Any) -> Self:
+        return self.from_statistics(**{**self._attributes(), **changes})
 
-        A task that has all values of these variables is no longer incomplete.
+    def select_variables(self, names: Sequence[str]) -> Self:
+        """Select variables, in the given order.
+
+        A task without missing values of these variables is no longer incomplete.
 
         Parameters
         ----------
@@ -460,26 +440,23 @@ class Tasks:
                 )
             if lacking.any():
                 incomplete[position] = selected
-        return self._trusted(
-            scatters,
-            self.ns,
-            chosen,
-            self.names,
-            self.n_rows,
-            self.centres[:, index],
-            self.scales[:, index],
-            incomplete,
+        return self._with(
+            scatters=scatters,
+            variables=chosen,
+            centres=self.centres[:, index],
+            scales=self.scales[:, index],
+            incomplete=incomplete,
         )
 
     def with_scatters(self, scatters: np.ndarray, shifts: np.ndarray | None = None) -> Self:
-        """The same tasks with other scatters, such as those of imputed rows.
+        """Replace the scatters, such as by those of imputed rows.
 
         Parameters
         ----------
         scatters : (m, p, p) array
             Symmetric with a positive diagonal. That they are positive semidefinite is not checked.
         shifts : (m, p) array, optional
-            By how much the means lie beside the centres, in units of the scales.
+            Differences of the means from the centres, in units of the scales.
         """
         others = np.array(scatters, dtype=np.float64, order="C")
         if others.shape != self.scatters.shape:
@@ -497,23 +474,20 @@ class Tasks:
         if asymmetric.any():
             name = self.names[int(np.argmax(asymmetric))]
             raise InputError(f"task {name!r}: the new scatter is not symmetric")
-        return self._trusted(
-            others,
-            self.ns,
-            self.variables,
-            self.names,
-            self.n_rows,
-            self.centres if shifts is None else self.centres + self.scales * shifts,
-            self.scales,
-            self.incomplete,
-        )
+        centres = self.centres if shifts is None else self.centres + self.scales * shifts
+        return self._with(scatters=others, centres=centres)
 
     def scatter_factor(self, position: int) -> float:
-        """What the scatter of a task's imputed rows is multiplied by: n_i / (rows - 1)."""
+        """Return n_i / (rows - 1), by which the scatter of a task's imputed rows is multiplied."""
         if position not in self.incomplete:
             raise InputError(f"task number {position} has no missing values to impute")
-        return float(self.ns[position] / (self.n_rows[position] - 1))
+        return float(self.ns[position] / (len(self.incomplete[position]) - 1))
 
     def pooled_scatter(self) -> tuple[np.ndarray, float]:
-        """All tasks as one: the sum of the scatters and the sum of the n."""
+        """Pool all tasks: the sum of the scatters and the sum of the n."""
         return self.scatters.sum(axis=0), float(self.ns.sum())
+
+    def fingerprint(self, settings: Mapping[str, Any]) -> dict[str, str]:
+        """Describe what a result belongs to: a digest of these tasks, and every setting as text."""
+        arrays = (self.scatters, self.ns, self.centres, self.scales, *self.incomplete.values())
+        return fingerprint(arrays, [self.names, self.variables], settings)
