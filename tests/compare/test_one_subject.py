@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from mtgbn import MTGBN, Tasks
-from mtgbn.compare import compare_subject
-from mtgbn.compare.one_subject import score_departures
+from mtgbn.compare.one_subject import compare_subject, score_departures
 from mtgbn.compare.strengths import connection_strengths, mean_conditions, sampling_variance
 from mtgbn.errors import InputError
 
