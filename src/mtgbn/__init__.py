@@ -24,6 +24,7 @@ _SUBPACKAGES = (
     "search",
     "simulate",
     "tasks",
+    "workflows",
 )
 _NAMES = {
     "AVG": "mtgbn.learn",

@@ -54,6 +54,12 @@ class Cohort(NamedTuple):
     other_groups: dict[str, int]
     notes: tuple[str, ...]
 
+    @property
+    def n_rows(self) -> np.ndarray:
+        """Rows of every subject, (m,)."""
+        assert self.tasks.n_rows is not None  # tasks that were read from rows have it
+        return self.tasks.n_rows
+
     def is_in(self, label: str) -> np.ndarray:
         """Return the mask of the subjects with this label."""
         return np.array([group == label for group in self.groups])
