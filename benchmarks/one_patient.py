@@ -19,8 +19,12 @@ from benchmarks.bold import (
 )
 from benchmarks.problems import run_with_seeds, table
 from mtgbn import MTGBN, SIG, Tasks
-from mtgbn.compare import Departures
-from mtgbn.compare.one_subject import compare_with_group, departures_of, score_departures
+from mtgbn.compare.one_subject import (
+    Departures,
+    compare_with_group,
+    departures_of,
+    score_departures,
+)
 from mtgbn.compare.strengths import connection_strengths
 from mtgbn.learn.new_task import learn_alone, sample_graphs
 from mtgbn.model.edge_prior import edge_prior_of
@@ -113,7 +117,11 @@ def measure(seed: int, kinds=ALTERATIONS, learner: MTGBN | None = None) -> Outco
     *seeds, last = np.random.SeedSequence(seed).spawn(N_CONTROLS + 1)
     outcomes = [
         compare_with_group(
-            tasks[[k for k in everybody if k != left_out]], tasks[left_out], learner, each, False
+            tasks[[k for k in everybody if k != left_out]],
+            tasks[left_out],
+            learner,
+            each,
+            learn_subject=False,
         )
         for left_out, each in zip(everybody, seeds, strict=True)
     ]
@@ -121,7 +129,7 @@ def measure(seed: int, kinds=ALTERATIONS, learner: MTGBN | None = None) -> Outco
     of_controls = [np.array(each) for each in zip(*(each[:2] for each in outcomes), strict=True)]
 
     def departures(subject) -> Departures:
-        own = compare_with_group(controls, subject, learner, last, True)
+        own = compare_with_group(controls, subject, learner, last, learn_subject=True)
         return departures_of(own, *of_controls)
 
     auc, found, is_altered = {}, {}, {}

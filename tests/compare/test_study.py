@@ -10,12 +10,7 @@ from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportions_ztest
 
 from mtgbn import MTGBN, SIG, Tasks
-from mtgbn.compare import (
-    compare_graphs,
-    compare_groups,
-    compare_one,
-    write_study,
-)
+from mtgbn.compare import compare_graphs, compare_groups, compare_one, write_study
 from mtgbn.compare.fitting import fit_groups
 from mtgbn.compare.permutation import fit_seed, permutation_test
 from mtgbn.compare.summary_text import study_sentences, subject_sentences

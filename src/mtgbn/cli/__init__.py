@@ -119,10 +119,7 @@ def fit(context: click.Context, data: str, out: str, method: str, **options: Any
 @cli.command()
 @click.argument("folder", type=click.Path(exists=True, file_okay=False))
 @option(
-    "--edges",
-    default=20,
-    type=click.IntRange(1),
-    help="Number of the most common edges to print.",
+    "--edges", default=20, type=click.IntRange(1), help="Number of the most common edges to print."
 )
 def show(folder: str, edges: int) -> None:
     """Print a summary of the result in FOLDER.
@@ -183,18 +180,8 @@ _EXPERIMENTS = ("sample-size", "task-number", "density", "perturbation")
     help="Only settings with this value, such as n_rows=250; may be given several times. Several values "
     "of one key are alternatives.",
 )
-@option(
-    "--seed",
-    default=1,
-    type=click.IntRange(0),
-    help="The same seed gives the same rows.",
-)
-@option(
-    "--jobs",
-    default=-1,
-    type=click.IntRange(-1),
-    help="Parallel processes; -1: all cores.",
-)
+@option("--seed", default=1, type=click.IntRange(0), help="The same seed gives the same rows.")
+@option("--jobs", default=-1, type=click.IntRange(-1), help="Parallel processes; -1: all cores.")
 @option("--scheduler", metavar="ADDRESS", help="Address of a Dask cluster.")
 @quiet_option
 def reproduce(experiment: str, out: str, full: bool, **options: Any) -> None:

@@ -1,6 +1,6 @@
-"""The methods of `mtgbn fit`, and which option sets which parameter of which estimator.
+"""The methods of `mtgbn fit`, and the options that set the parameters of their estimators.
 
-To add a method, add an entry to `METHODS`, and its new options to `OPTIONS`.
+To add a method, add an entry to `METHODS`, and options for its new parameters to `OPTIONS`.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,138 +10,115 @@ import click
 
 from mtgbn.cli.options import Decorator, EdgePriorText, NumberOr, joined, option, refuse
 
-__all__ = ["COMPARISON_OPTIONS", "METHODS", "OPTIONS", "estimator_options", "take_parameters"]
+__all__ = ["COMPARISON_PARAMETERS", "METHODS", "OPTIONS", "estimator_options", "take_parameters"]
 
-
-class Option(NamedTuple):
-    """An option of the command line that sets a parameter of an estimator.
-
-    ``settings`` are arguments of `option`, without the flag; an option with ``inference`` has a meaning
-    only with this value of ``--inference``.
-    """
-
-    parameter: str
-    settings: dict[str, Any]
-    inference: str | None = None
-    flags: str | None = None
-
-
-def _sets(
-    parameter: str,
-    help: str,
-    *,
-    inference: str | None = None,
-    flags: str | None = None,
-    **settings: Any,
-) -> Option:
-    return Option(parameter, {"help": help, **settings}, inference, flags)
-
-
+# The option of every parameter of the estimators.
 OPTIONS = {
-    "inference": _sets(
-        "inference",
-        "map: the most probable graphs, by EM. posterior: the probability of every edge, by sampling "
-        "graphs.",
+    "inference": option(
+        "--inference",
         type=click.Choice(["map", "posterior"]),
         default="map",
+        help="map: the most probable graphs, by EM. posterior: the probability of every edge, by "
+        "sampling graphs.",
     ),
-    "rounds": _sets(
-        "n_rounds",
-        "Rounds per chain, with --inference posterior.",
+    "n_rounds": option(
+        *("--rounds", "n_rounds"),
         type=click.IntRange(1),
         default=1600,
-        inference="posterior",
+        help="Rounds per chain, with --inference posterior.",
     ),
-    "nu0": _sets(
-        "nu0",
-        "How closely tasks follow sigma_h; above p - 1. [default: auto, estimated from the data; p + 49 "
-        "with other structure priors than uniform]",
+    "nu0": option(
+        "--nu0",
         type=NumberOr("auto"),
         metavar="NUMBER|auto",
+        help="How closely tasks follow sigma_h; above p - 1. [default: auto, estimated from the data; "
+        "p + 49 with other structure priors than uniform]",
     ),
-    "restarts": _sets(
-        "n_restarts",
-        "Restarts of the search. [default: 10 for boss, 0 for mmhc]",
+    "n_restarts": option(
+        *("--restarts", "n_restarts"),
         type=click.IntRange(0),
+        help="Restarts of the search. [default: 10 for boss, 0 for mmhc]",
     ),
-    "draws": _sets("n_draws", "Draws of sigma_h per E-step.", default=30, inference="map"),
-    "max_iter": _sets("max_iter", "Largest number of EM iterations.", default=50, inference="map"),
-    "tol": _sets(
-        "tol",
-        "EM has converged when a smaller share of the edges changes; with other structure priors than "
-        "uniform, when Q gains less per task.",
+    "n_draws": option("--draws", "n_draws", default=30, help="Draws of sigma_h per E-step."),
+    "max_iter": option("--max-iter", default=50, help="Largest number of EM iterations."),
+    "tol": option(
+        "--tol",
         default=0.05,
-        inference="map",
+        help="EM has converged when a smaller share of the edges changes; with other structure priors "
+        "than uniform, when Q gains less per task.",
     ),
-    "edge_prior": _sets(
-        "edge_prior",
-        "Density of the graphs a priori, and similarity between tasks. 'shared': both are estimated "
-        "from single tasks; 'density': the density is estimated, and graphs are independent; 'sampled': both "
-        "are sampled with the graphs; R: density, independent graphs; R,S: density and similarity "
-        "(small: alike); or a CSV or TSV file with the probability of every pair, and the variables' "
-        "names in its rows and columns. [default: shared; 1/(p - 1),4 with other structure priors than "
-        "uniform and other methods than mtgbn]",
+    "edge_prior": option(
+        "--edge-prior",
         type=EdgePriorText(),
         metavar="PRIOR",
+        help="Density of the graphs a priori, and similarity between tasks. 'shared': both are "
+        "estimated from single tasks; 'density': the density is estimated, and graphs are independent; "
+        "'sampled': both are sampled with the graphs; R: density, independent graphs; R,S: density and "
+        "similarity (small: alike); or a CSV or TSV file with the probability of every pair, and the "
+        "variables' names in its rows and columns. [default: shared; 1/(p - 1),4 with other structure "
+        "priors than uniform and other methods than mtgbn]",
     ),
-    "shared_directions": _sets(
-        "shared_directions",
-        "Whether an edge has a priori the direction that it has in the other tasks.",
-        flags="--shared-directions/--own-directions",
+    "shared_directions": option(
+        "--shared-directions/--own-directions",
         default=True,
+        help="Whether an edge has a priori the direction that it has in the other tasks.",
     ),
-    "structure_prior": _sets(
-        "structure_prior",
-        "Prior of a graph given sigma_h; docs/model.md, section 3.",
+    "structure_prior": option(
+        "--structure-prior",
         type=click.Choice(["uniform", "restricted", "scale_free", "decomposable"]),
         default="uniform",
+        help="Prior of a graph given sigma_h; docs/model.md, section 3.",
     ),
-    "search": _sets(
-        "search",
-        "boss: best order score search. mmhc: the paper's hill climbing.",
+    "search": option(
+        "--search",
         type=click.Choice(["boss", "mmhc"]),
         default="boss",
+        help="boss: best order score search. mmhc: the paper's hill climbing.",
     ),
-    "tabu": _sets(
-        "tabu",
-        "Moves beyond a local optimum. [default: 10 for boss, 0 for mmhc]",
+    "tabu": option(
+        "--tabu",
         type=click.IntRange(0),
+        help="Moves beyond a local optimum. [default: 10 for boss, 0 for mmhc]",
     ),
-    "candidates": _sets(
-        "candidates",
-        "Pairs that may have an edge. [default: all for boss, mmpc for mmhc]",
+    "candidates": option(
+        "--candidates",
         type=click.Choice(["all", "mmpc", "pooled"]),
+        help="Pairs that may have an edge. [default: all for boss, mmpc for mmhc]",
     ),
-    "knowledge": _sets(
-        "knowledge",
-        "JSON file with prior knowledge: required and forbidden edges, tiers, max_parents.",
+    "knowledge": option(
+        "--knowledge",
         type=click.Path(exists=True, dir_okay=False),
+        help="JSON file with prior knowledge: required and forbidden edges, tiers, max_parents.",
     ),
-    "seed": _sets(
-        "random_state",
-        "The same seed gives the same result.",
+    "random_state": option(
+        *("--seed", "random_state"),
         type=click.IntRange(0),
         default=1,
+        help="The same seed gives the same result.",
     ),
-    "jobs": _sets("n_jobs", "Tasks searched in parallel; -1: all cores.", default=-1),
+    "n_jobs": option(
+        "--jobs", "n_jobs", default=-1, help="Tasks searched in parallel; -1: all cores."
+    ),
 }
-
-# Options of MTGBN in comparisons.
-COMPARISON_OPTIONS = ("inference", "rounds", "nu0", "restarts", "draws", "max_iter")
-_SINGLE_TASK_OPTIONS = (
-    *("edge_prior", "search", "restarts", "tabu", "candidates", "knowledge", "jobs", "seed"),
+# Parameters that one kind of inference does not use.
+_UNUSED = {"map": ("n_rounds",), "posterior": ("n_draws", "max_iter", "tol")}
+# Parameters of MTGBN that comparisons set.
+COMPARISON_PARAMETERS = ("inference", "n_rounds", "nu0", "n_restarts", "n_draws", "max_iter")
+_SINGLE_TASK_PARAMETERS = (
+    *("edge_prior", "search", "n_restarts", "tabu", "candidates", "knowledge", "n_jobs"),
+    "random_state",
 )
 
 
 class Method(NamedTuple):
-    """A method of `mtgbn fit`: what it does, its estimator, and its options.
+    """A method of `mtgbn fit`.
 
     The class of the estimator is imported when it is needed, so that `mtgbn --help` stays fast.
     """
 
     help: str
     estimator_class: Callable[[], type]
-    options: tuple[str, ...]
+    parameters: tuple[str, ...]
     imputes: bool = False
     """Whether the estimator has the parameter ``missing``."""
 
@@ -154,33 +131,30 @@ def _learn() -> Any:
 
 METHODS = {
     "mtgbn": Method("all tasks jointly", lambda: _learn().MTGBN, tuple(OPTIONS), imputes=True),
-    "sig": Method("single tasks", lambda: _learn().SIG, _SINGLE_TASK_OPTIONS),
-    "avg": Method("all tasks pooled", lambda: _learn().AVG, _SINGLE_TASK_OPTIONS),
+    "sig": Method("single tasks", lambda: _learn().SIG, _SINGLE_TASK_PARAMETERS),
+    "avg": Method("all tasks pooled", lambda: _learn().AVG, _SINGLE_TASK_PARAMETERS),
 }
 
 
-def estimator_options(names: Sequence[str]) -> Decorator:
-    """Return a decorator that adds options of `OPTIONS` to a command."""
-    return joined(
-        *(
-            option(OPTIONS[name].flags or f"--{name.replace('_', '-')}", **OPTIONS[name].settings)
-            for name in names
-        )
-    )
+def estimator_options(parameters: Sequence[str]) -> Decorator:
+    """Return a decorator that adds the options of these parameters to a command."""
+    return joined(*(OPTIONS[name] for name in parameters))
 
 
 def take_parameters(
-    context: click.Context, options: dict[str, Any], names: Sequence[str], method: str = "mtgbn"
+    context: click.Context,
+    options: dict[str, Any],
+    parameters: Sequence[str],
+    method: str = "mtgbn",
 ) -> dict[str, Any]:
-    """Take options out of a dict, and return the parameters of the estimator that they set.
+    """Take parameters of an estimator out of the options of a command.
 
     Options that have no meaning for the method or the kind of inference are refused.
     """
-    own = METHODS[method].options
-    refuse(context, [name for name in names if name not in own], f"--method {method}")
+    own = METHODS[method].parameters
+    refuse(context, [name for name in parameters if name not in own], f"--method {method}")
     inference = options["inference"]
     if "inference" in own:
-        other = [name for name in names if OPTIONS[name].inference not in (None, inference)]
-        refuse(context, other, f"--inference {inference}")
-    taken = {name: options.pop(name) for name in names}
-    return {OPTIONS[name].parameter: taken[name] for name in names if name in own}
+        refuse(context, _UNUSED[inference], f"--inference {inference}")
+    taken = {name: options.pop(name) for name in parameters}
+    return {name: taken[name] for name in parameters if name in own}

@@ -23,6 +23,7 @@ __all__ = [
     "reading_options",
     "refuse",
     "report_option",
+    "split",
     "take_reading",
 ]
 
@@ -129,6 +130,11 @@ def reading_options(effective_samples: str | None = None, *, of_files: bool = Tr
     )
 
 
+def split(text: str) -> list[str]:
+    """Return the names in a text that are separated by commas."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
 def take_reading(data: str, options: dict[str, Any]) -> dict[str, Any]:
     """Take the options of reading out of a dict, as keyword arguments of `Tasks.from_any`."""
     pattern, task_column = options.pop("pattern", None), options.pop("task_column", None)
@@ -186,7 +192,7 @@ comparison_options = joined(
         "rather than making them.",
     ),
     option(
-        "--permutations",
+        *("--permutations", "n_permutations"),
         default=0,
         type=click.IntRange(0),
         help="Relabellings of the permutation test, each fitted anew (--fitting together: without new "
@@ -195,12 +201,13 @@ comparison_options = joined(
     option(
         "--methods",
         default="mtgbn",
+        callback=lambda context, parameter, text: split(text),
         metavar="LIST",
         help="Methods to compare at the same number of edges, separated by commas: mtgbn, sig (single "
         "tasks), gc (conditional Granger causality), rdcm (regression DCM at rest).",
     ),
     option(
-        "--density",
+        *("--density", "n_edges"),
         type=click.IntRange(1),
         metavar="EDGES",
         help="Edges per subject of all methods, for methods.tsv. [default: as many as mtgbn finds in "
@@ -227,11 +234,7 @@ extraction_options = joined(
         help="TSV or CSV file with the columns index and name, for --atlas; only the regions that it "
         "lists are used.",
     ),
-    option(
-        "--radius",
-        default=6.0,
-        help="Radius of the spheres around points, in mm.",
-    ),
+    option("--radius", default=6.0, help="Radius of the spheres around points, in mm."),
     option("--tr", type=float, help="Seconds between volumes. [default: sidecar, or header]"),
     option(
         "--drop",
@@ -255,11 +258,7 @@ extraction_options = joined(
         help="Leave out volumes with more framewise displacement than this, or with DVARS above "
         "--scrub-dvars, and segments of less than 5 volumes between them.",
     ),
-    option(
-        "--scrub-dvars",
-        default=1.5,
-        help="Largest standardised DVARS, with --scrub.",
-    ),
+    option("--scrub-dvars", default=1.5, help="Largest standardised DVARS, with --scrub."),
     option(
         "--band",
         nargs=2,
@@ -275,9 +274,7 @@ extraction_options = joined(
         help="Smooth images first, with this full width at half maximum.",
     ),
     option(
-        "--min-coverage",
-        default=0.5,
-        help="Smallest share of a region's voxels with a signal.",
+        "--min-coverage", default=0.5, help="Smallest share of a region's voxels with a signal."
     ),
     option("--space", help="Space of fMRIPrep's images, if there are several MNI spaces."),
     option(
@@ -292,10 +289,11 @@ extraction_options = joined(
 
 def refuse(context: click.Context, names: Sequence[str], with_what: str) -> None:
     """Refuse options on the command line that would be ignored."""
-    for name in names:
-        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
-            flag = name.replace("_", "-")
-            raise click.UsageError(f"--{flag} has no meaning with {with_what}")
+    given = click.core.ParameterSource.COMMANDLINE
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if name in names and context.get_parameter_source(name) is given:
+            raise click.UsageError(f"{parameter.opts[0]} has no meaning with {with_what}")
 
 
 def check_extraction(context: click.Context, options: dict[str, Any]) -> None:

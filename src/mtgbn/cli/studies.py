@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import click
 
-from mtgbn.cli.methods import COMPARISON_OPTIONS, estimator_options, take_parameters
+from mtgbn.cli.methods import COMPARISON_PARAMETERS, estimator_options, take_parameters
 from mtgbn.cli.options import (
     OUT_FOLDER,
     check_extraction,
@@ -21,79 +21,49 @@ from mtgbn.cli.options import (
     reading_options,
     refuse,
     report_option,
+    split,
     take_reading,
 )
 
 __all__ = ["bids", "compare", "demo", "extract"]
 
-# Options that only a comparison of two groups has.
-_GROUP_OPTIONS = ("groups", "fitting", "permutations", "methods", "density")
+# Options that only a comparison of two groups has: its labels, and settings of `compare_groups`.
+_GROUP_SETTINGS = ("fitting", "n_permutations", "methods", "n_edges")
+_SELECTION = ("column", "groups", "subject", "controls", "templates", "repetition_time")
 
 
-def _take_extraction(context: click.Context, options: dict[str, Any]) -> dict[str, Any]:
-    """Take the options of an extraction out of a dict, as keyword arguments of `extract_folder`."""
+def _resolve_extraction(context: click.Context, options: dict[str, Any]) -> None:
+    """Make keyword arguments of `extract_folder` of the options of an extraction, in place."""
     check_extraction(context, options)
     from mtgbn.fmri.confounds import STRATEGIES
     from mtgbn.fmri.regions import load_atlas
 
-    regions, atlas, labels = (options.pop(name) for name in ("regions", "atlas", "labels"))
-    confounds = options.pop("confounds")
-    if confounds not in STRATEGIES and confounds != "none":
-        confounds = [name.strip() for name in confounds.split(",") if name.strip()]
-    settings = {
-        name: options.pop(name)
-        for name in (
-            "radius",
-            "tr",
-            "drop",
-            "scrub",
-            "scrub_dvars",
-            "band",
-            "smooth",
-            "min_coverage",
-        )
-    }
-    return settings | {
-        "regions": regions if atlas is None else load_atlas(atlas, labels),
-        "confounds": confounds,
-        "runs": options.pop("runs"),
-        "n_jobs": options.pop("jobs"),
-    }
+    atlas, labels = options.pop("atlas"), options.pop("labels")
+    if atlas is not None:
+        options["regions"] = load_atlas(atlas, labels)
+    if options["confounds"] not in STRATEGIES and options["confounds"] != "none":
+        options["confounds"] = split(options["confounds"])
 
 
-def _take_comparison(context: click.Context, options: dict[str, Any], data: str) -> dict[str, Any]:
-    """Take the options of a comparison out of a dict, as keyword arguments of `compare_folder`."""
+def _resolve_comparison(context: click.Context, options: dict[str, Any], data: str) -> None:
+    """Make keyword arguments of `compare_folder` of the options of a comparison, in place."""
     reading = take_reading(data, options)
     if reading["missing"] == "em" and reading["effective_samples"] in ("bartlett", "ar1"):
         raise click.UsageError(
             "--missing em needs --effective-samples none or a number: the effective sample size of "
             "series with gaps is not estimated"
         )
-    parameters = take_parameters(context, options, COMPARISON_OPTIONS)
+    parameters = take_parameters(context, options, COMPARISON_PARAMETERS)
     from mtgbn.workflows.compare import Selection
 
-    asked = {name: options.pop(name) for name in _GROUP_OPTIONS}
-    selection = Selection(
-        column=options.pop("column"),
-        groups=asked["groups"],
-        subject=options.pop("subject", None),
-        controls=options.pop("controls", None),
-        templates=options.pop("templates"),
-        repetition_time=options.pop("tr", None),
-    )
-    comparison = {
-        "fitting": asked["fitting"],
-        "n_permutations": asked["permutations"],
-        "methods": [each.strip() for each in asked["methods"].split(",") if each.strip()],
-        "n_edges": asked["density"],
-    }
-    return {
+    selection = Selection(**{name: options.pop(name, None) for name in _SELECTION})
+    comparison = {name: options.pop(name) for name in _GROUP_SETTINGS}
+    options |= {
         "selection": selection,
         "reading": reading,
         "parameters": parameters | {"missing": reading["missing"]},
         "comparison": comparison if selection.subject is None else None,
-        **{name: options.pop(name) for name in ("seed", "overwrite", "report")},
-        "n_jobs": options.pop("jobs"),
+        "seed": options.pop("random_state"),
     }
 
 
@@ -116,13 +86,8 @@ def _finish(work: Callable[[], int]) -> None:
 
 @click.command()
 @click.argument("out", type=OUT_FOLDER, default="mtgbn-demo")
-@option(
-    "--subjects",
-    default=15,
-    type=click.IntRange(2, 1000),
-    help="Subjects per group.",
-)
-@estimator_options(["seed"])
+@option("--subjects", default=15, type=click.IntRange(2, 1000), help="Subjects per group.")
+@estimator_options(["random_state"])
 @option(
     "--open/--no-open",
     "open_it",
@@ -130,7 +95,7 @@ def _finish(work: Callable[[], int]) -> None:
     help="Open the report in a browser, if there is a screen.",
 )
 @quiet_option
-def demo(out: str, subjects: int, seed: int, open_it: bool, quiet: bool) -> None:
+def demo(out: str, subjects: int, random_state: int, open_it: bool, quiet: bool) -> None:
     """Simulate patients and controls, compare their networks, and show the report.
 
     It is the paper's study in small: resting-state series of 11 default-mode regions, 230 volumes 2.5 s
@@ -140,7 +105,7 @@ def demo(out: str, subjects: int, seed: int, open_it: bool, quiet: bool) -> None
     from mtgbn.cli.runs import open_report, run
     from mtgbn.workflows import run_demo
 
-    code, result = run(run_demo, out, subjects, seed=seed, quiet=quiet)
+    code, result = run(run_demo, out, subjects, seed=random_state, quiet=quiet)
     if open_it:
         open_report(result)
     sys.exit(code)
@@ -156,7 +121,7 @@ def demo(out: str, subjects: int, seed: int, open_it: bool, quiet: bool) -> None
     "--pattern", help="Images of the folder, if they are not fMRIPrep's, such as '*/rest.nii.gz'."
 )
 @option(
-    "--jobs",
+    *("--jobs", "n_jobs"),
     default=1,
     type=click.IntRange(-1),
     help="Parallel processes, each with an image in memory; -1: all cores.",
@@ -176,17 +141,17 @@ def extract(context: click.Context, images: str, out: str, **options: Any) -> No
 
     Exit codes: 0 done, 1 bad settings or subjects excluded, 2 bad usage, 130 interrupted.
     """
-    check_jobs(options["jobs"])
+    check_jobs(options["n_jobs"])
     choice = {name: options.pop(name) for name in ("space", "task", "session")}
     if not os.path.isdir(images):
         refuse(context, ("space", "task", "session", "pattern"), "a file")
     elif options["pattern"]:
         refuse(context, tuple(choice), "--pattern")
-    settings = _take_extraction(context, options)
+    _resolve_extraction(context, options)
     from mtgbn.cli.runs import run
     from mtgbn.workflows import extract_folder
 
-    _finish(lambda: run(extract_folder, images, out, choice=choice, **settings, **options)[0])
+    _finish(lambda: run(extract_folder, images, out, choice=choice, **options)[0])
 
 
 @click.command()
@@ -213,15 +178,15 @@ def extract(context: click.Context, images: str, out: str, **options: Any) -> No
     help="Group of the controls, for --subject. [default: the group that the subject is not in]",
 )
 @option(
-    "--tr",
+    *("--tr", "repetition_time"),
     type=float,
     help="Seconds between rows, for rdcm. It replaces the values in the files beside the series, which "
     "may then differ between subjects. [default: the values in these files]",
 )
 @reading_options("bartlett")
-@estimator_options((*COMPARISON_OPTIONS, "seed"))
+@estimator_options((*COMPARISON_PARAMETERS, "random_state"))
 @option(
-    "--jobs",
+    *("--jobs", "n_jobs"),
     default=-1,
     type=click.IntRange(-1),
     help="Tasks searched, relabellings or controls fitted in parallel; -1: all cores.",
@@ -254,16 +219,16 @@ def compare(context: click.Context, data: str, out: str, participants: str, **op
     Exit codes: 0 done, 1 bad data or settings, 2 bad usage, 3 written, but subjects with data were left
     out or a fit did not converge, 130 interrupted.
     """
-    check_jobs(options["jobs"])
+    check_jobs(options["n_jobs"])
     if options["subject"] is not None:
-        refuse(context, _GROUP_OPTIONS, "--subject")
+        refuse(context, ("groups", *_GROUP_SETTINGS), "--subject")
     elif options["controls"] is not None:
         raise click.UsageError("--controls is for --subject")
-    settings = _take_comparison(context, options, data)
+    _resolve_comparison(context, options, data)
     from mtgbn.cli.runs import run
     from mtgbn.workflows import compare_folder
 
-    _finish(lambda: run(compare_folder, data, out, participants, **settings, **options)[0])
+    _finish(lambda: run(compare_folder, data, out, participants, **options)[0])
 
 
 class _Bids(click.Command):
@@ -283,17 +248,35 @@ class _Bids(click.Command):
         return super().parse_args(ctx, spread)
 
 
-# Options of each level; the other level refuses them.
-_PARTICIPANT_LEVEL = (
-    *("regions", "atlas", "labels", "radius", "tr", "drop", "confounds", "scrub", "scrub_dvars"),
-    *("band", "smooth", "min_coverage", "space", "runs", "task_id", "session_label"),
-    "participant_label",
-)
-_GROUP_LEVEL = (
-    *("participants", "column", "groups", "templates", "fitting", "permutations", "methods"),
-    *("density", "standardise", "effective_samples", "missing", *COMPARISON_OPTIONS),
-    *("seed", "overwrite", "report"),
-)
+# Options of each level, which the other level refuses.
+_LEVELS = {
+    "participant": (
+        *(
+            "regions",
+            "atlas",
+            "labels",
+            "radius",
+            "tr",
+            "drop",
+            "confounds",
+            "scrub",
+            "scrub_dvars",
+        ),
+        *("band", "smooth", "min_coverage", "space", "runs", "task_id", "session_label"),
+        "participant_label",
+    ),
+    "group": (
+        *(
+            "participants",
+            "column",
+            "groups",
+            "templates",
+            *_GROUP_SETTINGS,
+            *COMPARISON_PARAMETERS,
+        ),
+        *("standardise", "effective_samples", "missing", "random_state", "overwrite", "report"),
+    ),
+}
 
 
 @click.command(cls=_Bids)
@@ -317,9 +300,9 @@ _GROUP_LEVEL = (
 )
 @comparison_options
 @reading_options("bartlett", of_files=False)
-@estimator_options((*COMPARISON_OPTIONS, "seed"))
+@estimator_options((*COMPARISON_PARAMETERS, "random_state"))
 @option(
-    "--jobs",
+    *("--jobs", "n_jobs"),
     default=1,
     type=click.IntRange(-1),
     help="Parallel processes; those of the participant level have an image each in memory. -1: all "
@@ -348,22 +331,17 @@ def bids(
 
     Exit codes are those of these commands.
     """
-    check_jobs(options["jobs"])
-    refuse(context, _GROUP_LEVEL if level == "participant" else _PARTICIPANT_LEVEL, level)
+    check_jobs(options["n_jobs"])
+    refuse(context, _LEVELS["group" if level == "participant" else "participant"], level)
+    options = {name: options[name] for name in (*_LEVELS[level], "n_jobs", "quiet")}
     if level == "participant":
-        settings = _take_extraction(context, options) | {
-            "choice": {
-                "space": options["space"],
-                "task": options["task_id"],
-                "session": options["session_label"],
-            },
-            "subjects": options["participant_label"],
-        }
+        _resolve_extraction(context, options)
+        labels = {"space": "space", "task": "task_id", "session": "session_label"}
+        options["choice"] = {key: options.pop(name) for key, name in labels.items()}
+        options["subjects"] = options.pop("participant_label")
     else:
-        options.pop("tr")  # of the participant level
-        settings = _take_comparison(context, options, out)
-        settings["participants"] = options["participants"]
+        _resolve_comparison(context, options, out)
     from mtgbn.cli.runs import run
     from mtgbn.workflows import run_bids
 
-    _finish(lambda: run(run_bids, bids_dir, out, level, quiet=options["quiet"], **settings)[0])
+    _finish(lambda: run(run_bids, bids_dir, out, level, **options)[0])

@@ -216,10 +216,7 @@ def _strongest_part(graph: np.ndarray, strengths: np.ndarray, size: int) -> np.n
 
 
 def _series_strengths(
-    method: str,
-    tasks: Tasks,
-    series: Mapping[str, np.ndarray],
-    repetition_time: float | None,
+    method: str, tasks: Tasks, series: Mapping[str, np.ndarray], repetition_time: float | None
 ) -> list[np.ndarray]:
     """F statistics (gc) or couplings (rdcm) of every ordered pair, (p, p), for every subject."""
     strengths = []

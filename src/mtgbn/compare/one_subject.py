@@ -271,10 +271,7 @@ def _exceedances(others: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.
 
 
 def score_departures(
-    own: np.ndarray,
-    others: np.ndarray,
-    noise: np.ndarray | float,
-    others_noise: np.ndarray | float,
+    own: np.ndarray, others: np.ndarray, noise: np.ndarray | float, others_noise: np.ndarray | float
 ) -> np.ndarray:
     """Differences from the mean in standard deviations, which are shrunken towards their average.
 

@@ -10,13 +10,7 @@ from mtgbn._utils.files import read_records
 from mtgbn._utils.names import listed
 from mtgbn.errors import InputError
 
-__all__ = [
-    "Participants",
-    "choose_groups",
-    "is_control",
-    "participant_of",
-    "read_participants",
-]
+__all__ = ["Participants", "choose_groups", "is_control", "participant_of", "read_participants"]
 
 _ID_COLUMNS = ("participant_id", "subject_id", "participant", "subject", "sub", "id")
 _GROUP_COLUMNS = (

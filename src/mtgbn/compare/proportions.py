@@ -22,6 +22,7 @@ __all__ = [
 ]
 
 Alternative = Literal["greater", "less", "two-sided"]
+Counts = ArrayLike
 
 _ALTERNATIVES = ("greater", "less", "two-sided")
 
@@ -42,11 +43,7 @@ class RiskDifference(NamedTuple):
 
 
 def proportion_test(
-    count_a: ArrayLike,
-    n_a: ArrayLike,
-    count_b: ArrayLike,
-    n_b: ArrayLike,
-    alternative: Alternative = "greater",
+    count_a: Counts, n_a: Counts, count_b: Counts, n_b: Counts, alternative: Alternative = "greater"
 ) -> ProportionTest:
     """Two-sample z-test of proportions, with the pooled variance and no continuity correction.
 
@@ -79,11 +76,7 @@ def proportion_test(
 
 
 def exact_test(
-    count_a: ArrayLike,
-    n_a: ArrayLike,
-    count_b: ArrayLike,
-    n_b: ArrayLike,
-    alternative: Alternative = "greater",
+    count_a: Counts, n_a: Counts, count_b: Counts, n_b: Counts, alternative: Alternative = "greater"
 ) -> ProportionTest:
     """Fisher's exact test; the statistic is the odds ratio of the sample."""
     a, n_a, b, n_b = _check_counts(count_a, n_a, count_b, n_b, alternative)
@@ -96,7 +89,7 @@ def exact_test(
 
 
 def risk_difference(
-    count_a: ArrayLike, n_a: ArrayLike, count_b: ArrayLike, n_b: ArrayLike, level: float = 0.95
+    count_a: Counts, n_a: Counts, count_b: Counts, n_b: Counts, level: float = 0.95
 ) -> RiskDifference:
     """Difference of two proportions with Newcombe's interval, which combines two Wilson intervals.
 
@@ -123,7 +116,7 @@ def risk_difference(
 
 
 def _check_counts(
-    count_a: ArrayLike, n_a: ArrayLike, count_b: ArrayLike, n_b: ArrayLike, alternative: str
+    count_a: Counts, n_a: Counts, count_b: Counts, n_b: Counts, alternative: str
 ) -> tuple[np.ndarray, ...]:
     if alternative not in _ALTERNATIVES:
         raise InputError(f"alternative must be one of {_ALTERNATIVES}; got {alternative!r}")

@@ -170,5 +170,5 @@ MEASURES = {
         of_pairs=connection_strengths,
         variance=_variances_given_parents,
         to_display=np.tanh,
-    ),
+    )
 }

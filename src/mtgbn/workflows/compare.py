@@ -38,13 +38,7 @@ from mtgbn.learn import MTGBN
 from mtgbn.learn.checkpoint import fingerprint
 from mtgbn.report import REPORT_FILE
 from mtgbn.tasks.notes import notes_on
-from mtgbn.workflows.output_folder import (
-    Progress,
-    Tell,
-    add_report,
-    check_output_folder,
-    silent,
-)
+from mtgbn.workflows.output_folder import Progress, Tell, add_report, check_output_folder, silent
 
 __all__ = ["ComparisonRun", "Selection", "compare_folder"]
 
@@ -56,12 +50,7 @@ _READING: dict[str, Any] = {
     "effective_samples": "bartlett",
     "missing": "error",
 }
-_COMPARISON: dict[str, Any] = {
-    "fitting": "separate",
-    "n_permutations": 0,
-    "methods": ("mtgbn",),
-    "n_edges": None,
-}
+_COMPARISON: dict[str, Any] = {"fitting": "separate", "methods": ("mtgbn",), "n_edges": None}
 
 
 @dataclass(frozen=True)

@@ -20,13 +20,7 @@ from mtgbn.results import load_result, save_result
 from mtgbn.results.folder import GRAPH_FORMATS, RESULT_FILE, plain
 from mtgbn.tasks import Tasks
 from mtgbn.tasks.notes import notes_on
-from mtgbn.workflows.output_folder import (
-    Progress,
-    Tell,
-    add_report,
-    check_output_folder,
-    silent,
-)
+from mtgbn.workflows.output_folder import Progress, Tell, add_report, check_output_folder, silent
 from mtgbn.workflows.reading import read_tasks
 
 __all__ = ["FitRun", "fit_folder"]
