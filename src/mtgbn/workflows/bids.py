@@ -23,7 +23,7 @@ def run_bids(
     participants: str | os.PathLike[str] | None = None,
     **settings: Any,
 ) -> Extraction | ComparisonRun:
-    """Run one level of the BIDS app.
+    r"""Run one level of the BIDS app.
 
     Parameters
     ----------
@@ -41,8 +41,23 @@ def run_bids(
 
     Examples
     --------
-    >>> run_bids("dataset", "dataset/derivatives/mtgbn", "participant")  # doctest: +SKIP
-    >>> run_bids("dataset", "dataset/derivatives/mtgbn", "group").study  # doctest: +SKIP
+    The group level, with series of four participants that the participant level could have written:
+
+    >>> import tempfile
+    >>> import numpy as np
+    >>> rng, table = np.random.default_rng(0), "participant_id\tgroup\n"
+    >>> with tempfile.TemporaryDirectory() as name:
+    ...     folder = Path(name)
+    ...     for k in range(4):
+    ...         lines = [f"{x}\t{y}" for x, y in rng.normal(size=(40, 2))]
+    ...         path = folder / f"sub-{k}_task-rest_timeseries.tsv"
+    ...         _ = path.write_text("\n".join(["left\tright", *lines]))
+    ...         table += f"sub-{k}\t{'patient' if k < 2 else 'control'}\n"
+    ...     _ = (folder / "participants.tsv").write_text(table)
+    ...     quick = {"n_draws": 8, "n_restarts": 0, "max_iter": 2}
+    ...     run = run_bids(folder, folder, "group", parameters=quick, report=False)
+    >>> run.study.names_a
+    ('sub-0', 'sub-1')
     """
     if level == "participant":
         return extract_folder(bids_dir, out, **settings)

@@ -56,7 +56,16 @@ def extract_folder(
 
     Examples
     --------
-    >>> extract_folder("derivatives/fmriprep", "series", "aDMN", confounds="motion6")  # doctest: +SKIP
+    >>> import tempfile
+    >>> from mtgbn.fmri import load_regions
+    >>> from mtgbn.simulate import paint_images, simulate_bold_groups
+    >>> regions = load_regions("aDMN")
+    >>> simulation = simulate_bold_groups(1, 1, 60, regions=regions.names, random_state=0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = paint_images(simulation, regions.coordinates, folder)
+    ...     extraction = extract_folder(folder, f"{folder}/series", regions, confounds="motion6")
+    >>> len(extraction.series), extraction.excluded
+    (2, ())
     """
     folder = Path(out)
     places = regions if isinstance(regions, Regions | Atlas) else load_regions(regions)
