@@ -15,7 +15,8 @@ import numpy as np
 from benchmarks.bold import simulate_study
 from benchmarks.problems import largest_memory, table
 from mtgbn import MTGBN
-from mtgbn.compare import compare_graphs, fit_groups
+from mtgbn.compare import compare_graphs
+from mtgbn.compare.fitting import fit_groups
 from mtgbn.fmri import load_regions
 
 TEMPLATES = ("aDMN", "dDMN", "vDMN")

@@ -22,8 +22,10 @@ from benchmarks.bold import (
 )
 from benchmarks.problems import table
 from mtgbn import MTGBN, SIG
-from mtgbn.compare import Connections, align, compare_graphs, fit_groups, permutation_test
-from mtgbn.compare.fitting import quietly
+from mtgbn.compare import compare_graphs
+from mtgbn.compare.connections import Connections, align
+from mtgbn.compare.fitting import fit_groups, without_convergence_warnings
+from mtgbn.compare.permutation import permutation_test
 from mtgbn.fmri import granger_causality, regression_dcm
 from mtgbn.fmri.density import strongest_edges
 
@@ -128,7 +130,7 @@ def measure_null(seed: int, n_permutations: int = 19) -> dict[str, float]:
     study = simulate_study(N_SUBJECTS, N_SUBJECTS, seed, n_altered=0, **DESIGN)
     is_a = study.is_patient
     fitted = fit_groups(study.tasks, is_a, QUICK, random_state=seed, quiet=True)
-    with quietly():
+    with without_convergence_warnings():
         found = permutation_test(
             study.tasks, is_a, QUICK, n_permutations=n_permutations, random_state=seed, n_jobs=1
         )

@@ -33,7 +33,7 @@ for k in np.flatnonzero(found.q < 0.05):
     print(f"found: {pair}: {found.count_a[k]} patients, {found.count_b[k]} controls")
 write_study(study, out)
 print("Open", write_report(out))
-shares = [graphs.mean(axis=0) for graphs in study.templates[0].found[:2]]
+shares = [graphs.mean(axis=0) for graphs in study.templates[0].fits[:2]]
 plot_difference(*shares, truth.regions, title="patient minus control").savefig(
     out / "difference.svg"
 )

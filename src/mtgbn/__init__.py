@@ -25,6 +25,7 @@ _SUBPACKAGES = (
     "search",
     "simulate",
     "tasks",
+    "workflows",
 )
 _NAMES = {
     "AVG": "mtgbn.learn",

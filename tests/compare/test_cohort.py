@@ -7,7 +7,8 @@ import pytest
 from compare.studies import VARIABLES, series, write_groups, write_series
 
 from mtgbn import Tasks
-from mtgbn.compare import read_cohort, read_participants
+from mtgbn.compare.cohort import read_cohort
+from mtgbn.compare.participants import read_participants
 from mtgbn.errors import InputError
 
 GROUPS = ("patient", "control")
@@ -61,7 +62,7 @@ def test_who_is_left_out_and_why(study):
         "sub-20": "variable 'v1' is constant (value 7.0 in all 80 rows)",
         "sub-21": "variable 'v4' is constant (value 0.0 in all 80 rows)",
         "sub-22": "value nan at line 5",
-        "sub-23": "its TR is 3 s, that of most others 2 s",
+        "sub-23": "its TR is 3 s, the TR of most others 2 s",
         "sub-24": "lacks 'v4'",
         "sub-25": "has no row of",
         "sub-26": "has no label in column 'group'",
@@ -84,7 +85,9 @@ def test_a_given_tr_is_taken_for_all(study):
 def test_no_tr_is_that_of_most(study):
     for number in range(1, 6):
         write_series(study[0], f"sub-{number:02d}", series(number, True), tr=3.0)
-    with pytest.raises(InputError, match=r"\(5 with 2 s, 5 with 3 s\), and none is that of most"):
+    with pytest.raises(
+        InputError, match=r"\(5 with 2 s, 5 with 3 s\), and most subjects share none"
+    ):
         read(study)
 
 

@@ -5,8 +5,9 @@ import pytest
 from compare.studies import VARIABLES, series
 
 from mtgbn import MTGBN, SIG, Tasks
-from mtgbn.compare import fit_groups, match_methods
-from mtgbn.compare.methods import METHODS, standardised_coefficients
+from mtgbn.compare.fitting import fit_groups
+from mtgbn.compare.methods import METHODS, match_methods
+from mtgbn.compare.strengths import standardised_coefficients
 from mtgbn.errors import InputError
 from mtgbn.fmri import granger_causality, regression_dcm
 from mtgbn.graphs import skeleton

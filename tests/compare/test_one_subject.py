@@ -4,9 +4,17 @@ import numpy as np
 import pytest
 
 from mtgbn import MTGBN, Tasks
-from mtgbn.compare import compare_subject
-from mtgbn.compare.one_subject import score_departures
-from mtgbn.compare.strengths import connection_strengths, mean_conditions, sampling_variance
+from mtgbn.compare import compare_one
+from mtgbn.compare.one_subject import compare_subject, score_departures
+from mtgbn.compare.strengths import (
+    MEASURES,
+    StrengthMeasure,
+    connection_strengths,
+    mean_conditions,
+    sampling_variance,
+)
+from mtgbn.compare.study_files import study_files
+from mtgbn.compare.summary_text import subject_sentences
 from mtgbn.errors import InputError
 
 LEARNER = MTGBN(n_draws=16, n_restarts=0, max_iter=2)
@@ -137,3 +145,33 @@ def test_bad_use_is_explained(tasks):
         compare_subject(tasks[[0, 1, 2]], tasks[6])
     with pytest.raises(InputError, match="is among the controls"):
         compare_subject(tasks[list(range(6))], tasks[2])
+
+
+def test_another_measure_of_strength_is_one_entry_in_the_table(tasks, tmp_path, monkeypatch):
+    """Marginal correlations instead of partial ones: used for the scores, and named in the tables."""
+
+    def correlations(scatters, graphs):
+        deviations = np.sqrt(np.einsum("sii->si", scatters))
+        values = scatters / (deviations[:, :, None] * deviations[:, None])
+        return np.arctanh(values * ~np.eye(scatters.shape[1], dtype=bool))
+
+    measure = StrengthMeasure(
+        label="correlation",
+        description="marginal correlation",
+        of_pairs=correlations,
+        variance=lambda ns, graphs: np.broadcast_to(
+            1 / (ns[:, None, None] - 2), (len(ns), *graphs.shape[1:])
+        ),
+        to_display=np.tanh,
+    )
+    monkeypatch.setitem(MEASURES, "correlation", measure)
+    study = compare_one(tasks, "task6", LEARNER, measure="correlation", random_state=0)
+    departures = study.templates["all"][1]
+    i, j = departures.source[0], departures.target[0]
+    scatter = tasks.scatters[6]
+    expected = scatter[i, j] / np.sqrt(scatter[i, i] * scatter[j, j])
+    assert departures.strength[0] == pytest.approx(expected)
+    assert "marginal correlation" in study_files(study)["departures.json"]
+    assert f": correlation {expected:.2f} in task6" in "\n".join(subject_sentences(study))
+    with pytest.raises(InputError, match="there is no measure named 'corelation'; close matches"):
+        compare_one(tasks, "task6", LEARNER, measure="corelation")

@@ -2,8 +2,7 @@
 
 import pytest
 
-from mtgbn.compare import choose_groups, read_participants
-from mtgbn.compare.participants import participant_of
+from mtgbn.compare.participants import choose_groups, participant_of, read_participants
 from mtgbn.errors import InputError
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from mtgbn import SIG, Tasks
-from mtgbn.compare import fit_groups, permutation_test
-from mtgbn.compare.permutation import _pvalues
+from mtgbn.compare.fitting import fit_groups
+from mtgbn.compare.permutation import _pvalues, permutation_test
 from mtgbn.errors import InputError
 
 IS_A = np.array([True] * 4 + [False] * 4)
@@ -110,9 +110,9 @@ def test_neither_processes_nor_an_interruption_matter(tasks, tmp_path):
 
 def test_groups_are_fitted_as_asked(tasks):
     separate = fit_groups(tasks, IS_A, LEARNER, random_state=0)
-    assert [len(each.task_names_) for each in separate.learners] == [4, 4]
+    assert [len(each.task_names_) for each in separate.estimators] == [4, 4]
     together = fit_groups(tasks, IS_A, LEARNER, fitting="together", random_state=0)
-    assert [len(each.task_names_) for each in together.learners] == [8]
+    assert [len(each.task_names_) for each in together.estimators] == [8]
     assert not hasattr(LEARNER, "graphs_")
     assert separate.graphs_a[:, [0, 1], [1, 0]].sum() == 4
 

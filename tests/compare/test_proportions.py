@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import fisher_exact
 from statsmodels.stats.proportion import confint_proportions_2indep, proportions_ztest
 
-from mtgbn.compare import exact_test, proportion_test, risk_difference
+from mtgbn.compare.proportions import exact_test, proportion_test, risk_difference
 from mtgbn.errors import InputError
 
 SIDES = {"greater": "larger", "less": "smaller", "two-sided": "two-sided"}

@@ -10,16 +10,10 @@ from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportions_ztest
 
 from mtgbn import MTGBN, SIG, Tasks
-from mtgbn.compare import (
-    compare_graphs,
-    compare_groups,
-    compare_one,
-    fit_groups,
-    write_study,
-    write_subject_study,
-)
+from mtgbn.compare import compare_graphs, compare_groups, compare_one, write_study
+from mtgbn.compare.fitting import fit_groups
 from mtgbn.compare.permutation import fit_seed, permutation_test
-from mtgbn.compare.words import study_in_words, subject_in_words
+from mtgbn.compare.summary_text import study_sentences, subject_sentences
 from mtgbn.errors import InputError
 from mtgbn.graphs import cpdag
 
@@ -62,7 +56,7 @@ def test_each_template_is_fitted_by_itself(study, tasks):
     seed = np.random.SeedSequence(4).spawn(2)[1]
     part = tasks.select_variables(TEMPLATES["second"])
     expected = fit_groups(part, IS_A, LEARNER, random_state=fit_seed(seed), quiet=True)
-    np.testing.assert_array_equal(second.found.graphs_a, expected.graphs_a)
+    np.testing.assert_array_equal(second.fits.graphs_a, expected.graphs_a)
     permuted = permutation_test(part, IS_A, LEARNER, n_permutations=3, random_state=seed)
     np.testing.assert_array_equal(second.permutations.pvalues, permuted.pvalues)
     pair = second.undirected
@@ -151,7 +145,7 @@ def test_tests_are_those_of_statsmodels(written):
 def test_chosen_directions_are_reversible(written, study):
     _, tables = written
     template = study.templates[0]
-    for name, graph in zip(study.names_a, template.found.graphs_a, strict=True):
+    for name, graph in zip(study.names_a, template.fits.graphs_a, strict=True):
         edges = tables["edges"]
         own = edges[(edges.template == "first") & (edges.subject == name)]
         for row in own.itertuples():
@@ -185,7 +179,7 @@ def test_every_column_is_explained_and_the_record_says_what_was_done(written, st
     assert about["tests"]["permutation"]["refitted"] is True
     assert "fitted anew" in about["tests"]["permutation"]["how"]
     assert "independent" in about["tests"]["assumption"]
-    words = "\n".join(study_in_words(study))
+    words = "\n".join(study_sentences(study))
     assert "Group a is 'patient' (4 subjects), group b is 'control' (5)" in words
     assert "every relabelling was fitted anew" in words
 
@@ -201,17 +195,17 @@ def test_together_says_so(tasks):
     found = compare_groups(
         *(tasks, IS_A, QUICK), fitting="together", n_permutations=20, random_state=0
     )
-    assert "without new fits" in "\n".join(study_in_words(found))
-    assert len(found.templates[0].found.learners) == 1
-    assert "by relabelling p = " in "\n".join(study_in_words(found))
+    assert "without new fits" in "\n".join(study_sentences(found))
+    assert len(found.templates[0].fits.estimators) == 1
+    assert "by relabelling p = " in "\n".join(study_sentences(found))
 
 
 def test_groups_that_do_not_differ(study):
     same = study.templates[0]
-    graphs = same.found.graphs_a
+    graphs = same.fits.graphs_a
     alike = same._replace(undirected=compare_graphs(graphs, graphs, directed=False))
-    words = study_in_words(study._replace(templates=(alike,)))
-    assert "All pairs are joined as often in one group as in the other." in words
+    words = study_sentences(study._replace(templates=(alike,)))
+    assert "Every pair has an edge equally often in both groups." in words
 
 
 def test_posterior_edges_have_probabilities(tasks, tmp_path):
@@ -244,7 +238,7 @@ def test_an_interrupted_study_goes_on(tasks, study, tmp_path):
     resumed = compare(lambda *each: told.append(each))
     assert [each for each in told if "relabellings" in each[0]] == [("second, relabellings", 3, 3)]
     for one, other in zip(study.templates, resumed.templates, strict=True):
-        np.testing.assert_array_equal(one.found.graphs_b, other.found.graphs_b)
+        np.testing.assert_array_equal(one.fits.graphs_b, other.fits.graphs_b)
         np.testing.assert_array_equal(one.permutations.corrected, other.permutations.corrected)
 
 
@@ -257,7 +251,7 @@ def departures(tasks):
 
 
 def test_one_subject_departs_where_patients_do(departures, tmp_path):
-    write_subject_study(departures, tmp_path)
+    write_study(departures, tmp_path)
     found = pd.read_csv(tmp_path / "departures.tsv", sep="\t")
     assert len(found) == 6
     first = found.iloc[0]
@@ -273,7 +267,7 @@ def test_one_subject_departs_where_patients_do(departures, tmp_path):
         assert row.rate == row.alarms / 6
     about = json.loads((tmp_path / "comparison.json").read_text())
     assert about["templates"]["t"]["false_alarm_rate"] == pytest.approx(alarms.rate.mean())
-    words = "\n".join(subject_in_words(departures))
+    words = "\n".join(subject_sentences(departures))
     assert "v3 - v4: partial correlation" in words
     assert "0 of 5 controls" in words
 

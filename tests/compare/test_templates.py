@@ -37,8 +37,8 @@ def test_a_table_decides(tmp_path):
     table.write_text("name\ttemplate\nb\tT\na\tT\nc\tS\na\tS\nz\tS\nd\tn/a\n")
     templates, notes = find_templates(["a", "b", "c", "d"], table)
     assert templates == {"T": ("a", "b"), "S": ("a", "c")}
-    assert notes[0] == "in no template, and left out: d"
-    assert "but not in the data: z" in notes[1]
+    assert notes[0] == "in no template, and left out: 'd'"
+    assert "but not in the data: 'z'" in notes[1]
     with pytest.raises(InputError, match=r"template 'S' of .* has 1 of the variables"):
         find_templates(["a", "b", "d"], table)
     table.write_text("name\tlabel\nb\tT\n")

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from mtgbn import MTGBN, Tasks
-from mtgbn.compare import compare_graphs, fit_groups
+from mtgbn.compare import compare_graphs
+from mtgbn.compare.fitting import fit_groups
 from mtgbn.fmri import extract_series, load_regions
 from mtgbn.simulate import paint_images, simulate_bold_groups
 

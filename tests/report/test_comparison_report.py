@@ -9,7 +9,7 @@ import pytest
 from compare.studies import series, write_groups
 
 from mtgbn import SIG, Tasks
-from mtgbn.compare import compare_groups, write_study, write_subject_study
+from mtgbn.compare import compare_groups, write_study
 from mtgbn.compare.one_subject import Departures
 from mtgbn.compare.study import SubjectStudy
 from mtgbn.errors import InputError
@@ -174,7 +174,7 @@ def departures(p, n_controls, fdr):
 def test_one_subject_for_a_clinician(fdr, expected, tmp_path, opened):
     controls = tuple(f"c{k}" for k in range(6))
     study = SubjectStudy("sub-<7>", controls, {"all": (EVIL, departures(5, 6, fdr))})
-    write_subject_study(study, tmp_path)
+    write_study(study, tmp_path)
     page = opened(write_report(tmp_path), 400)
     assert page.overflow() <= 0
     table = read(tmp_path, "departures")

@@ -2,28 +2,27 @@
 
 import contextlib
 from collections.abc import Iterator
+from typing import Any
 
+from mtgbn._utils.optional import require
 from mtgbn.errors import InputError
 
 __all__ = ["connected"]
 
 
 @contextlib.contextmanager
-def connected(address: str | None, how_to_go_on: str) -> Iterator:
-    """A client of the cluster at this address; None without one.
+def connected(address: str | None, how_to_go_on: str) -> Iterator[Any]:
+    """Yield a client of the cluster at this address; None without an address.
 
-    What goes wrong with the cluster becomes an error that says how to go on.
+    Errors of the cluster become errors that say how to go on.
     """
     if address is None:
         yield None
         return
+    distributed = require("distributed", "dask", "clusters")
     try:
-        from distributed import Client
-    except ImportError as error:
-        raise InputError("--scheduler needs Dask: pip install 'mtgbn[dask]'") from error
-    try:
-        client = Client(address, timeout="10s", set_as_default=True)
-    except Exception as error:  # of many kinds, by what is wrong with the address
+        client = distributed.Client(address, timeout="10s", set_as_default=True)
+    except Exception as error:  # its kind depends on what is wrong with the address
         raise InputError(f"there is no Dask scheduler at {address!r}: {error}") from error
     with client:
         try:

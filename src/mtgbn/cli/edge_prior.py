@@ -21,7 +21,7 @@ class EdgePriorFile(NamedTuple):
 
 
 def edge_prior_from_text(text: str) -> str | float | tuple[float, float] | EdgePriorFile:
-    """What a text means; ValueError if nothing. The numbers are checked by the estimator."""
+    """Return the edge prior that a text stands for; ValueError if it stands for none."""
     if text in _WORDS:
         return text
     try:
@@ -41,10 +41,11 @@ def edge_prior_from_text(text: str) -> str | float | tuple[float, float] | EdgeP
 
 
 def read_edge_prior(path: str, variables: Sequence[str]) -> tuple[tuple[float, ...], ...]:
-    """Probabilities of all pairs from a CSV or TSV with the variables' names in rows and columns.
+    """Read probabilities of all pairs from a CSV or TSV file with names in its rows and columns.
 
-    Rows and columns may be in any order, and there may be more of them. The diagonal means nothing and
-    may be empty. The matrix is made of tuples, whose text is whole: checkpoints compare settings by it.
+    Rows and columns may be in any order, and there may be more than variables. The diagonal is ignored
+    and may be empty. The matrix is made of tuples, because checkpoints compare settings by their text,
+    and numpy abbreviates the text of arrays.
     """
     columns, rows = _cells(Path(path))
     for names, what in ((columns, "column"), (list(rows), "row")):
@@ -58,7 +59,7 @@ def read_edge_prior(path: str, variables: Sequence[str]) -> tuple[tuple[float, .
         numbers = []
         for other, cell in zip(variables, cells, strict=True):
             if name == other and cell.lower() in _EMPTY:
-                cell = "0.5"  # never looked at
+                cell = "0.5"  # the diagonal is ignored
             try:
                 numbers.append(float(cell))
             except ValueError:
@@ -71,7 +72,7 @@ def read_edge_prior(path: str, variables: Sequence[str]) -> tuple[tuple[float, .
 
 
 def _cells(path: Path) -> tuple[list[str], dict[str, list[str]]]:
-    """Names of the columns, and the cells of every row by its name."""
+    """Return the names of the columns, and the cells of every row by its name."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:

@@ -1,49 +1,73 @@
-"""Options that several commands share, and what is made of them."""
+"""Options that several commands share, and how they are read."""
 
 import os
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import click
 
 __all__ = [
+    "OUT_FOLDER",
+    "READING",
+    "Decorator",
     "EdgePriorText",
+    "NumberOr",
     "check_extraction",
+    "check_jobs",
     "comparison_options",
     "extraction_options",
-    "learning_of",
-    "learning_options",
-    "reading_of",
+    "joined",
+    "option",
+    "overwrite_option",
+    "quiet_option",
     "reading_options",
     "refuse",
     "report_option",
-    "seed_option",
+    "split",
+    "take_reading",
 ]
 
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-class _NumberOr(click.ParamType):
-    """A number, or one of some words."""
+
+class _OutFolder(click.Path):
+    """The name of a folder; neither empty nor the current folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not str(value).strip() or os.path.normpath(value) == os.curdir:
+            self.fail("OUT must be a folder of its own", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+OUT_FOLDER = _OutFolder()
+
+
+class NumberOr(click.ParamType):
+    """A number, or one of the given words."""
 
     name = "number"
 
     def __init__(self, *words: str) -> None:
         self.words = words
 
-    def convert(self, value, parameter, context):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return a float or a word."""
         if isinstance(value, float) or value in self.words:
             return value
         try:
             return float(value)
         except ValueError:
             words = " nor ".join(map(repr, self.words))
-            self.fail(f"{value!r} is neither a number nor {words}", parameter, context)
+            self.fail(f"{value!r} is neither a number nor {words}", param, ctx)
 
 
 class EdgePriorText(click.ParamType):
-    """A word, numbers or a file, as `mtgbn.cli.edge_prior` reads them."""
+    """A word, one or two numbers or a file; `mtgbn.cli.edge_prior` reads it."""
 
     name = "edge prior"
 
-    def convert(self, value, parameter, context):
-        """What the text says."""
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the edge prior that the text stands for."""
         from mtgbn.cli.edge_prior import edge_prior_from_text
 
         if not isinstance(value, str):
@@ -51,13 +75,18 @@ class EdgePriorText(click.ParamType):
         try:
             return edge_prior_from_text(value)
         except ValueError as error:
-            self.fail(str(error), parameter, context)
+            self.fail(str(error), param, ctx)
 
 
-def _together(*options):
-    """Several options as one decorator, in this order in the help."""
+def option(*flags: str, **settings: Any) -> Decorator:
+    """Return `click.option`; the help shows the default."""
+    return click.option(*flags, **{"show_default": "default" in settings, **settings})
 
-    def decorate(command):
+
+def joined(*options: Decorator) -> Decorator:
+    """Join several options to one decorator; the help shows them in this order."""
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         for option in reversed(options):
             command = option(command)
         return command
@@ -65,259 +94,213 @@ def _together(*options):
     return decorate
 
 
-def reading_options(effective_samples: str | None = None, *, of_files: bool = True):
-    """Options of all commands that read data; with the default of --effective-samples."""
+READING = ("pattern", "task_column", "standardise", "effective_samples", "missing")
+
+
+def reading_options(effective_samples: str | None = None, *, of_files: bool = True) -> Decorator:
+    """Return the options of commands that read data, with a default of --effective-samples."""
     default = (
         "[default: none, all rows]"
         if effective_samples is None
         else f"[default: {effective_samples}; give none if rows are no time series]"
     )
     files = (
-        click.option("--pattern", help="Files to read, such as 'sub-*/func/*_timeseries.tsv'."),
-        click.option(
-            "--task-column", help="Column of a long table that names the task. [default: task]"
-        ),
+        option("--pattern", help="Files to read, such as 'sub-*/func/*_timeseries.tsv'."),
+        option("--task-column", help="Column of a long table that names the task. [default: task]"),
     )
-    return _together(
+    return joined(
         *(files if of_files else ()),
-        click.option(
+        option(
             "--standardise", is_flag=True, help="Scale every variable of every task to variance 1."
         ),
-        click.option(
+        option(
             "--effective-samples",
-            type=_NumberOr("bartlett", "ar1", "none"),
+            type=NumberOr("bartlett", "ar1", "none"),
             default=effective_samples,
-            help="Independent samples that each task's rows are worth: a number, or bartlett or ar1, "
-            f"which estimate it for time series. {default}",
+            help="Effective sample size of each task: a number, or bartlett or ar1, which estimate it "
+            f"for time series. {default}",
         ),
-        click.option(
+        option(
             "--missing",
             type=click.Choice(["error", "em"]),
             default="error",
-            show_default=True,
-            help="Refuse missing values, or impute them while learning (em; tasks may then also lack "
-            "whole variables).",
+            help="error: refuse missing values. em: impute them while learning; tasks may then also "
+            "lack whole variables.",
         ),
     )
 
 
-def reading_of(data, pattern, task_column, standardise, effective_samples, missing) -> dict:
-    """Keyword options of `Tasks.from_any` that the command line asks for."""
-    options = {
-        "standardise": standardise,
-        "effective_samples": effective_samples,
-        "missing": missing,
-    }
+def split(text: str) -> list[str]:
+    """Return the names in a text that are separated by commas."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def take_reading(data: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Take the options of reading out of a dict, as keyword arguments of `Tasks.from_any`."""
+    pattern, task_column = options.pop("pattern", None), options.pop("task_column", None)
+    reading = {name: options.pop(name) for name in ("standardise", "effective_samples", "missing")}
     if pattern is not None:
         if not os.path.isdir(data):
-            raise click.UsageError("--pattern is for a folder")
-        options["pattern"] = pattern
+            raise click.UsageError("--pattern is for a folder, not for a file")
+        reading["pattern"] = pattern
     if task_column is not None:
         if os.path.isdir(data):
             raise click.UsageError("--task-column is for a long table, not for a folder")
-        options["task"] = task_column
-    return options
+        reading["task"] = task_column
+    return reading
 
 
-seed_option = click.option(
-    "--seed", default=1, show_default=True, type=click.IntRange(0), help="Same seed, same result."
-)
+def check_jobs(jobs: int) -> None:
+    """Refuse --jobs 0."""
+    if jobs == 0:
+        raise click.UsageError("--jobs must be -1 or at least 1")
 
-report_option = click.option(
+
+quiet_option = option("--quiet", is_flag=True, help="Print errors only.")
+overwrite_option = option("--overwrite", is_flag=True, help="Replace another comparison in OUT.")
+report_option = option(
     "--report/--no-report",
     default=True,
-    show_default=True,
     help="Also write OUT/report.html, a page that shows the result.",
 )
 
-learning_options = _together(
-    click.option(
-        "--inference",
-        type=click.Choice(["map", "posterior"]),
-        default="map",
-        show_default=True,
-        help="The most probable graphs, by EM; or the probability of every edge, by sampling graphs.",
-    ),
-    click.option(
-        "--rounds",
-        default=1600,
-        show_default=True,
-        type=click.IntRange(1),
-        help="Of sampling per chain, with --inference posterior.",
-    ),
-    click.option(
-        "--nu0",
-        type=_NumberOr("auto"),
-        metavar="NUMBER|auto",
-        help="How closely tasks follow sigma_h; above p - 1. [default: auto, from the data; p + 49 with "
-        "other structure priors than uniform]",
-    ),
-    click.option(
-        "--restarts",
-        type=click.IntRange(0),
-        help="Of the search. [default: 10 for boss, 0 for mmhc]",
-    ),
-    click.option("--draws", default=30, show_default=True, help="Draws of sigma_h per E-step."),
-    click.option("--max-iter", default=50, show_default=True, help="Most EM iterations."),
-)
-
-comparison_options = _together(
-    click.option(
+comparison_options = joined(
+    option(
         "--column",
-        help="Of the groups in the table of participants. [default: group, diagnosis, dx or the like]",
+        help="Column of the groups in the table of participants. [default: group, diagnosis, dx or "
+        "similar]",
     ),
-    click.option(
+    option(
         "--groups",
         nargs=2,
         metavar="A B",
-        help="Labels of the groups to compare, in this order; differences are A minus B. [default: the "
-        "two that there are; controls, where they are called so, are B]",
+        help="Labels of the groups to compare; differences are A minus B. [default: the two labels of "
+        "the table; a usual label of controls is B]",
     ),
-    click.option(
+    option(
         "--templates",
         metavar="FILE|all",
-        help="TSV or CSV file with the columns name and template, such as that of the regions: every "
-        "template is compared by itself; all: one network of everything. [default: the paper's, if all "
-        "variables are its regions; else all]",
+        help="TSV or CSV file with the columns name and template, such as the table of the regions: "
+        "every template is compared as one network. all: one network of all variables. [default: the "
+        "paper's templates, if all variables are its regions; else all]",
     ),
-    click.option(
+    option(
         "--fitting",
         type=click.Choice(["separate", "together"]),
         default="separate",
-        show_default=True,
-        help="Subjects of each group are learned together; or those of both as one cohort, which hides "
-        "differences rather than making them.",
+        help="separate: one fit per group. together: one fit of all subjects, which hides differences "
+        "rather than making them.",
     ),
-    click.option(
-        "--permutations",
+    option(
+        *("--permutations", "n_permutations"),
         default=0,
-        show_default=True,
         type=click.IntRange(0),
-        help="Relabellings of the subjects, each fitted anew (--fitting together: without new fits). "
-        "They are kept as they are done, and more can be added later.",
+        help="Relabellings of the permutation test, each fitted anew (--fitting together: without new "
+        "fits). Finished relabellings are kept, and more can be added later.",
     ),
-    click.option(
+    option(
         "--methods",
         default="mtgbn",
-        show_default=True,
+        callback=lambda context, parameter, text: split(text),
         metavar="LIST",
-        help="Methods to put beside each other at the same density, with commas: mtgbn, sig (every "
-        "subject alone), gc (conditional Granger causality), rdcm (regression DCM at rest).",
+        help="Methods to compare at the same number of edges, separated by commas: mtgbn, sig (single "
+        "tasks), gc (conditional Granger causality), rdcm (regression DCM at rest).",
     ),
-    click.option(
-        "--density",
+    option(
+        *("--density", "n_edges"),
         type=click.IntRange(1),
         metavar="EDGES",
-        help="Edges per subject that all methods are brought to, for methods.tsv. [default: as many as "
-        "mtgbn finds in the subject]",
+        help="Edges per subject of all methods, for methods.tsv. [default: as many as mtgbn finds in "
+        "the subject]",
     ),
 )
 
-extraction_options = _together(
-    click.option(
+extraction_options = joined(
+    option(
         "--regions",
         default="all",
-        show_default=True,
         metavar="aDMN|dDMN|vDMN|all|FILE",
         help="The paper's default-mode templates, or a TSV or CSV file with the columns name, x, y, z "
         "(MNI mm).",
     ),
-    click.option(
+    option(
         "--atlas",
         type=click.Path(exists=True, dir_okay=False),
         help="Image with one whole number per region, instead of --regions.",
     ),
-    click.option(
+    option(
         "--labels",
         type=click.Path(exists=True, dir_okay=False),
         help="TSV or CSV file with the columns index and name, for --atlas; only the regions that it "
         "lists are used.",
     ),
-    click.option(
-        "--radius", default=6.0, show_default=True, help="Of the spheres around points, in mm."
-    ),
-    click.option("--tr", type=float, help="Seconds between volumes. [default: sidecar, or header]"),
-    click.option(
+    option("--radius", default=6.0, help="Radius of the spheres around points, in mm."),
+    option("--tr", type=float, help="Seconds between volumes. [default: sidecar, or header]"),
+    option(
         "--drop",
         default=0,
-        show_default=True,
         type=click.IntRange(0),
         help="Volumes to drop at the beginning of every run.",
     ),
-    click.option(
+    option(
         "--confounds",
         default="friston24",
-        show_default=True,
         metavar="STRATEGY|COLUMNS|none",
-        help="To regress out: friston24 (24 motion parameters, white matter, CSF), friston24-global "
-        "(and the global signal) or motion6 (6 motion parameters, white matter, CSF) of fMRIPrep's "
-        "table; columns of that table, or of a NAME_confounds.tsv beside NAME.nii.gz, with commas; or "
-        "none.",
+        help="Confounds to regress out: friston24 (24 motion parameters, white matter, CSF), "
+        "friston24-global (and the global signal) or motion6 (6 motion parameters, white matter, CSF) "
+        "of fMRIPrep's table; columns of that table or of a NAME_confounds.tsv beside NAME.nii.gz, "
+        "separated by commas; or none.",
     ),
-    click.option(
+    option(
         "--scrub",
         type=float,
         metavar="MM",
-        help="Leave out volumes with more framewise displacement than this, or too large DVARS, and "
-        "segments of less than 5 volumes between them.",
+        help="Leave out volumes with more framewise displacement than this, or with DVARS above "
+        "--scrub-dvars, and segments of less than 5 volumes between them.",
     ),
-    click.option(
-        "--scrub-dvars",
-        default=1.5,
-        show_default=True,
-        help="Largest standardised DVARS, with --scrub.",
-    ),
-    click.option(
+    option("--scrub-dvars", default=1.5, help="Largest standardised DVARS, with --scrub."),
+    option(
         "--band",
         nargs=2,
         type=float,
         default=(0.01, 0.08),
-        show_default=True,
         metavar="LOW HIGH",
         help="Band-pass in Hz; 0 and inf: no limit.",
     ),
-    click.option("--smooth", type=float, metavar="MM", help="Smooth images first, FWHM."),
-    click.option(
-        "--min-coverage",
-        default=0.5,
-        show_default=True,
-        help="Share of a region's voxels that must have a signal.",
+    option(
+        "--smooth",
+        type=float,
+        metavar="MM",
+        help="Smooth images first, with this full width at half maximum.",
     ),
-    click.option("--space", help="Of fMRIPrep's images, if there are several MNI spaces."),
-    click.option(
+    option(
+        "--min-coverage", default=0.5, help="Smallest share of a region's voxels with a signal."
+    ),
+    option("--space", help="Space of fMRIPrep's images, if there are several MNI spaces."),
+    option(
         "--runs",
         type=click.Choice(["concatenate", "separate", "first"]),
         default="concatenate",
-        show_default=True,
-        help="Several images of a subject: joined, each cleaned by itself; a task each; or the first "
-        "only.",
+        help="Several images of a subject are cleaned one by one and joined; are separate tasks; or "
+        "only the first is used.",
     ),
 )
 
 
-def refuse(context: click.Context, names: tuple[str, ...], with_what: str) -> None:
-    """Options that would be ignored are better refused."""
-    for name in names:
-        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
-            flag = name.replace("_", "-")
-            raise click.UsageError(f"--{flag} has no meaning with {with_what}")
+def refuse(context: click.Context, names: Sequence[str], with_what: str) -> None:
+    """Refuse options on the command line that would be ignored."""
+    given = click.core.ParameterSource.COMMANDLINE
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if name in names and context.get_parameter_source(name) is given:
+            raise click.UsageError(f"{parameter.opts[0]} has no meaning with {with_what}")
 
 
-def check_extraction(context: click.Context, options: dict) -> None:
-    """Refuse options of an extraction that make no sense together."""
+def check_extraction(context: click.Context, options: dict[str, Any]) -> None:
+    """Refuse combinations of options of an extraction that have no meaning."""
     if options["labels"] and not options["atlas"]:
         raise click.UsageError("--labels is for --atlas")
     if options["atlas"]:
         refuse(context, ("regions", "radius"), "--atlas")
     if options["scrub"] is None:
         refuse(context, ("scrub_dvars",), "no --scrub")
-
-
-def learning_of(context: click.Context, options: dict) -> dict:
-    """Settings of MTGBN that the command line asks for; they are taken out of the options."""
-    inference = options.pop("inference")
-    pointless = ("rounds",) if inference == "map" else ("draws", "max_iter")
-    refuse(context, pointless, f"--inference {inference}")
-    names = {"rounds": "n_rounds", "restarts": "n_restarts", "draws": "n_draws"}
-    rest = ("rounds", "nu0", "restarts", "draws", "max_iter")
-    return {"inference": inference} | {names.get(name, name): options.pop(name) for name in rest}

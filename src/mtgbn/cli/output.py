@@ -1,57 +1,35 @@
-"""What commands that write a folder share: is it one, how long does it take, telling the user."""
+"""What commands print: messages, a progress bar, durations."""
 
 import contextlib
-import os
-from collections.abc import Callable
-from pathlib import Path
+from types import TracebackType
+from typing import Self
 
-import click
 from rich.console import Console
+from rich.markup import escape as escape_markup
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn
 
-from mtgbn.cli.describe import escape
-from mtgbn.errors import ExtraNotInstalledError, InputError
-
-__all__ = [
-    "Watch",
-    "add_report",
-    "bar",
-    "check_is_folder",
-    "check_is_writable",
-    "duration",
-    "say_to",
-]
+__all__ = ["Screen", "bar", "duration", "escape"]
 
 
-def say_to(console: Console, text: str) -> None:
-    """Tell the user; a terminal that went away is no reason to end the work."""
-    with contextlib.suppress(OSError, ValueError):
-        console.print(escape(text))
-
-
-def add_report(folder: Path, say: Callable[[str], None]) -> Path | None:
-    """Write the page about a folder into it; without the extra, say what is missing and go on."""
-    from mtgbn import report
-
-    try:
-        return report.write_report(folder)
-    except ExtraNotInstalledError as error:
-        say(f"Note: no {report.REPORT_FILE}; {error}.")
-        return None
+def escape(text: str) -> str:
+    """Show names as they are: without markup and terminal codes."""
+    printable = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    return escape_markup(printable)
 
 
 def bar(console: Console, *columns: ProgressColumn) -> Progress:
-    """What a person sees while waiting; nobody else, and nothing of it stays."""
+    """Return a progress bar that only a terminal shows, and that leaves no trace."""
     hidden = console.quiet or not console.is_terminal
     return Progress(*columns, console=console, transient=True, disable=hidden)
 
 
-class Watch:
-    """The bar of a long computation: what is being done, how far it has come, and a text before it."""
+class Screen:
+    """Messages on stderr, and a progress bar from the first call of `moved` to the end of the block."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, quiet: bool) -> None:
+        self.console = Console(stderr=True, quiet=quiet, emoji=False, soft_wrap=True)
         self._progress = bar(
-            console,
+            self.console,
             TextColumn("{task.fields[text]}"),
             BarColumn(bar_width=20),
             MofNCompleteColumn(),
@@ -59,38 +37,34 @@ class Watch:
         )
         self._bar = self._progress.add_task("", total=None, text="")
 
-    def __enter__(self):
-        self._progress.start()
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *exception) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._progress.stop()
 
-    def moved(self, what: str, done: int, total: int) -> None:
-        """Show what is being done, and how far it has come."""
-        self._progress.update(self._bar, description=what, completed=done, total=total)
+    def say(self, text: str) -> None:
+        """Print a message; a closed terminal does not end the work."""
+        with contextlib.suppress(OSError, ValueError):
+            self.console.print(escape(text))
 
-    def says(self, text: str) -> None:
+    def moved(self, step: str, done: int, total: int) -> None:
+        """Show the current step, and how far it has come."""
+        self._progress.start()
+        self._progress.update(self._bar, description=step, completed=done, total=total)
+
+    def show_text(self, text: str) -> None:
         """Put a text before the bar."""
         self._progress.update(self._bar, text=text)
 
 
-def check_is_folder(folder: Path) -> None:
-    """Refuse what is no folder, or no name of one."""
-    if not str(folder).strip() or folder == Path():
-        raise click.UsageError("OUT must be a folder of its own")
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{str(folder)!r} is a file; give a folder for the results")
-
-
-def check_is_writable(folder: Path) -> None:
-    """Refuse a folder that is there and cannot be written to."""
-    if not os.access(folder, os.W_OK):
-        raise InputError(f"the folder {str(folder)!r} cannot be written to")
-
-
 def duration(seconds: float) -> str:
-    """In the unit that a person would use."""
+    """Write a duration in seconds, minutes or hours."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

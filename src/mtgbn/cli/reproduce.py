@@ -1,12 +1,12 @@
-"""`mtgbn reproduce`: one of the paper's simulations, from nothing to rows, tables and a figure."""
+"""Run `mtgbn reproduce`: one of the paper's simulations, to rows, tables and a figure."""
 
 import os
 import platform
 import time
 from collections import defaultdict
-from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 from rich.console import Console
@@ -14,16 +14,18 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
 from mtgbn._utils.files import locked, write_json, write_text, writing
 from mtgbn.cli.cluster import connected
-from mtgbn.cli.output import bar, check_is_folder, check_is_writable, duration, say_to
+from mtgbn.cli.output import Screen, bar, duration
 from mtgbn.errors import InputError
 from mtgbn.experiments import EXPERIMENTS, Cell, Store, cells_of, run_cells, summarise
+from mtgbn.experiments.designs import Experiment
 from mtgbn.experiments.figures import draw_figure
-from mtgbn.experiments.tables import as_csv, as_markdown, headline, times_as_csv
+from mtgbn.experiments.tables import Summary, as_csv, as_markdown, headline, times_as_csv
 from mtgbn.plot import figure_as_bytes
+from mtgbn.workflows.output_folder import check_output_folder
 
 __all__ = ["run_reproduce"]
 
-# Files that this command writes; a folder with others is not its own.
+# Files that this command writes; a folder with other files is refused.
 _OURS = {
     *("cells.sqlite", "cells.sqlite-journal", "rows.csv", "table.csv", "table.md", "times.csv"),
     *("run.json", "figure.svg", "figure.png"),
@@ -45,9 +47,9 @@ def run_reproduce(
     scheduler: str | None,
     quiet: bool,
 ) -> int:
-    """Compute what is missing, write everything; returns the exit code."""
-    console = Console(stderr=True, quiet=quiet, emoji=False, soft_wrap=True)
-    say = partial(say_to, console)
+    """Compute the missing cells, and write rows, tables and figures; returns the exit code."""
+    screen = Screen(quiet)
+    say = screen.say
     experiment = EXPERIMENTS[name]
     plan = list(
         cells_of(
@@ -66,7 +68,7 @@ def run_reproduce(
         done = len(plan) - n_missing
         say(
             f"{experiment.title}: {len(plan)} cells"
-            + (f", of which {done} are there already" if done else "")
+            + (f", of which {done} are finished" if done else "")
             + (" (--quick takes about a minute)" if not quick and len(missing) > 100 else "")
             + ". Interrupt it at any time; the same command goes on."
         )
@@ -75,7 +77,7 @@ def run_reproduce(
         if missing:
             with (
                 connected(scheduler, "the same command goes on") as client,
-                _Watch(console, store, plan, missing, jobs, client) as watch,
+                _Watch(screen.console, store, plan, missing, jobs, client) as watch,
             ):
                 try:
                     failures = run_cells(
@@ -83,7 +85,7 @@ def run_reproduce(
                     )
                 except KeyboardInterrupt:
                     is_interrupted = True
-        # All that the store has, so that parts of a plan can be run one after the other.
+        # All cells of the store, so that parts of a plan can be run one after the other.
         rows = store.rows()
         n_computed = n_missing - len(store.missing(plan))
         if not rows and is_interrupted:
@@ -127,10 +129,9 @@ def run_reproduce(
 
 
 def _check_folder(folder: Path) -> None:
-    check_is_folder(folder)
+    check_output_folder(folder)
     if not folder.exists():
         return
-    check_is_writable(folder)
     if any((folder / name).exists() for name in ("cells.sqlite", "rows.csv")):
         return
     if any(not _is_part(name) for name in os.listdir(folder)):
@@ -138,7 +139,7 @@ def _check_folder(folder: Path) -> None:
 
 
 def _is_part(name: str) -> bool:
-    """Whether it is what a run left behind that was killed while it wrote."""
+    """Whether a file was left unfinished by a killed run."""
     return name.endswith(".part") and any(name.startswith(f".{ours}.") for ours in _OURS)
 
 
@@ -165,8 +166,8 @@ def _command(
     return " ".join([*parts, "--seed", str(seed)])
 
 
-def _draw(folder: Path, experiment, summaries) -> str:
-    """Write the figure, if matplotlib is there; what to say of it."""
+def _draw(folder: Path, experiment: Experiment, summaries: list[Summary]) -> str:
+    """Write the figure, if matplotlib is installed; returns the end of a sentence about it."""
     try:
         version("matplotlib")
     except PackageNotFoundError:
@@ -179,9 +180,17 @@ def _draw(folder: Path, experiment, summaries) -> str:
 
 
 class _Watch:
-    """The bar that a person sees, with the time left by what such cells took so far."""
+    """A progress bar with the remaining time, estimated from the times of finished cells."""
 
-    def __init__(self, console: Console, store: Store, plan, missing, jobs: int, client) -> None:
+    def __init__(
+        self,
+        console: Console,
+        store: Store,
+        plan: list[Cell],
+        missing: list[Cell],
+        jobs: int,
+        client: Any,
+    ) -> None:
         self._progress = bar(
             console,
             TextColumn("{task.description}"),
@@ -193,25 +202,25 @@ class _Watch:
         self._left = {cell.key: cell for cell in missing}
         self._seconds: dict[str, list[float]] = defaultdict(list)
         for row, seconds in store.seconds():
-            self._seconds[row["method"]].append(seconds)
+            self._seconds[str(row["method"])].append(seconds)
         self._bar = self._progress.add_task(
             "Cells", total=len(plan), completed=len(plan) - len(missing), left=""
         )
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         self._progress.start()
         return self
 
-    def __exit__(self, *exception) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._progress.stop()
 
     def done(self, cell: Cell, seconds: float) -> None:
-        """A cell is there."""
+        """Count a finished cell."""
         self._left.pop(cell.key, None)
         self._seconds[cell.method].append(seconds)
-        typical = np.mean([value for values in self._seconds.values() for value in values])
+        typical = float(np.mean([value for values in self._seconds.values() for value in values]))
         expected = sum(
-            np.mean(self._seconds[each.method]) if self._seconds[each.method] else typical
+            float(np.mean(self._seconds[each.method])) if self._seconds[each.method] else typical
             for each in self._left.values()
         )
         left = f"about {duration(expected / self._workers)} left"

@@ -1,58 +1,76 @@
-"""The commands for scans and for groups of subjects: extract, compare, bids."""
+"""The commands for scans and for groups of subjects: extract, compare, bids, demo."""
 
 import errno
 import os
 import sys
+from collections.abc import Callable
+from typing import Any, Literal
 
 import click
 
+from mtgbn.cli.methods import COMPARISON_PARAMETERS, estimator_options, take_parameters
 from mtgbn.cli.options import (
+    OUT_FOLDER,
     check_extraction,
+    check_jobs,
     comparison_options,
     extraction_options,
-    learning_of,
-    learning_options,
-    reading_of,
+    option,
+    overwrite_option,
+    quiet_option,
     reading_options,
     refuse,
     report_option,
-    seed_option,
+    split,
+    take_reading,
 )
 
-__all__ = ["bids", "compare", "extract"]
+__all__ = ["bids", "compare", "demo", "extract"]
 
-_quiet_option = click.option("--quiet", is_flag=True, help="Print errors only.")
-_jobs_option = click.option(
-    "--jobs",
-    default=-1,
-    show_default=True,
-    type=click.IntRange(-1),
-    help="Tasks searched, relabellings or controls fitted at once; -1: all cores.",
-)
-_overwrite_option = click.option(
-    "--overwrite", is_flag=True, help="Replace another comparison in OUT."
-)
-# What only a comparison of two groups has a use for.
-_OF_GROUPS = ("groups", "fitting", "permutations", "methods", "density")
+# Options that only a comparison of two groups has: its labels, and settings of `compare_groups`.
+_GROUP_SETTINGS = ("fitting", "n_permutations", "methods", "n_edges")
+_SELECTION = ("column", "groups", "subject", "controls", "templates", "repetition_time")
 
 
-def _check_missing(reading: dict) -> None:
+def _resolve_extraction(context: click.Context, options: dict[str, Any]) -> None:
+    """Make keyword arguments of `extract_folder` of the options of an extraction, in place."""
+    check_extraction(context, options)
+    from mtgbn.fmri.confounds import STRATEGIES
+    from mtgbn.fmri.regions import load_atlas
+
+    atlas, labels = options.pop("atlas"), options.pop("labels")
+    if atlas is not None:
+        options["regions"] = load_atlas(atlas, labels)
+    if options["confounds"] not in STRATEGIES and options["confounds"] != "none":
+        options["confounds"] = split(options["confounds"])
+
+
+def _resolve_comparison(context: click.Context, options: dict[str, Any], data: str) -> None:
+    """Make keyword arguments of `compare_folder` of the options of a comparison, in place."""
+    reading = take_reading(data, options)
     if reading["missing"] == "em" and reading["effective_samples"] in ("bartlett", "ar1"):
         raise click.UsageError(
-            "--missing em needs --effective-samples none or a number: what series with gaps are worth "
-            "is not estimated"
+            "--missing em needs --effective-samples none or a number: the effective sample size of "
+            "series with gaps is not estimated"
         )
+    parameters = take_parameters(context, options, COMPARISON_PARAMETERS)
+    from mtgbn.workflows.compare import Selection
+
+    selection = Selection(**{name: options.pop(name, None) for name in _SELECTION})
+    comparison = {name: options.pop(name) for name in _GROUP_SETTINGS}
+    options |= {
+        "selection": selection,
+        "reading": reading,
+        "parameters": parameters | {"missing": reading["missing"]},
+        "comparison": comparison if selection.subject is None else None,
+        "seed": options.pop("random_state"),
+    }
 
 
-def _check_jobs(jobs: int) -> None:
-    if jobs == 0:
-        raise click.UsageError("--jobs must be -1 or at least 1")
-
-
-def _finish(run) -> None:
-    """End with the exit code of a command that goes on when it is given again."""
+def _finish(work: Callable[[], int]) -> None:
+    """End with the exit code of a command that resumes when it is given again."""
     try:
-        code = run()
+        code = work()
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
@@ -67,52 +85,79 @@ def _finish(run) -> None:
 
 
 @click.command()
+@click.argument("out", type=OUT_FOLDER, default="mtgbn-demo")
+@option("--subjects", default=15, type=click.IntRange(2, 1000), help="Subjects per group.")
+@estimator_options(["random_state"])
+@option(
+    "--open/--no-open",
+    "open_it",
+    default=True,
+    help="Open the report in a browser, if there is a screen.",
+)
+@quiet_option
+def demo(out: str, subjects: int, random_state: int, open_it: bool, quiet: bool) -> None:
+    """Simulate patients and controls, compare their networks, and show the report.
+
+    It is the paper's study in small: resting-state series of 11 default-mode regions, 230 volumes 2.5 s
+    apart, of two groups of 15 in which three connections differ. OUT gets the series, the table of
+    participants, and the comparison with its report, which names the altered connections.
+    """
+    from mtgbn.cli.runs import open_report, run
+    from mtgbn.workflows import run_demo
+
+    code, result = run(run_demo, out, subjects, seed=random_state, quiet=quiet)
+    if open_it:
+        open_report(result)
+    sys.exit(code)
+
+
+@click.command()
 @click.argument("images", type=click.Path(exists=True))
-@click.argument("out", type=click.Path())
+@click.argument("out", type=OUT_FOLDER)
 @extraction_options
-@click.option("--task", help="Of fMRIPrep's images, if there are several.")
-@click.option("--session", help="Only images of this session.")
-@click.option(
-    "--pattern", help="Which images of the folder instead of fMRIPrep's, such as '*/rest.nii.gz'."
+@option("--task", help="Task of fMRIPrep's images, if there are several.")
+@option("--session", help="Only images of this session.")
+@option(
+    "--pattern", help="Images of the folder, if they are not fMRIPrep's, such as '*/rest.nii.gz'."
 )
-@click.option(
-    "--jobs",
+@option(
+    *("--jobs", "n_jobs"),
     default=1,
-    show_default=True,
     type=click.IntRange(-1),
-    help="Processes, each with an image in memory; -1: all cores.",
+    help="Parallel processes, each with an image in memory; -1: all cores.",
 )
-@_quiet_option
+@quiet_option
 @click.pass_context
-def extract(context: click.Context, images: str, out: str, **options) -> None:
-    """Extract cleaned regional series from preprocessed IMAGES, for `mtgbn fit OUT`.
+def extract(context: click.Context, images: str, out: str, **options: Any) -> None:
+    """Extract cleaned regional series from preprocessed IMAGES, for `mtgbn fit`.
 
     IMAGES is the folder of fMRIPrep's derivatives, a folder with --pattern, one 4-D image, or a .txt
     file with one image per line. Images must be preprocessed and in MNI space: slice timing, realignment
     and registration are the job of fMRIPrep or SPM.
 
-    Every subject's table is written to OUT as soon as it is done, with a .json that says how it was
-    made; the same command goes on where it was interrupted. Subjects that cannot be used are listed with
+    Every subject's table is written to OUT when it is finished, with a .json that describes how it was
+    made; after an interruption the same command goes on. Subjects that cannot be used are listed with
     the reason in OUT/excluded.tsv; the others are kept.
 
     Exit codes: 0 done, 1 bad settings or subjects excluded, 2 bad usage, 130 interrupted.
     """
-    from mtgbn.cli.extract import run_extract
-
-    _check_jobs(options["jobs"])
-    check_extraction(context, options)
+    check_jobs(options["n_jobs"])
     choice = {name: options.pop(name) for name in ("space", "task", "session")}
     if not os.path.isdir(images):
         refuse(context, ("space", "task", "session", "pattern"), "a file")
     elif options["pattern"]:
         refuse(context, tuple(choice), "--pattern")
-    _finish(lambda: run_extract(images, out, choice=choice, **options))
+    _resolve_extraction(context, options)
+    from mtgbn.cli.runs import run
+    from mtgbn.workflows import extract_folder
+
+    _finish(lambda: run(extract_folder, images, out, choice=choice, **options)[0])
 
 
 @click.command()
 @click.argument("data", type=click.Path(exists=True))
-@click.argument("out", type=click.Path())
-@click.option(
+@click.argument("out", type=OUT_FOLDER)
+@option(
     "--group",
     "participants",
     required=True,
@@ -122,157 +167,181 @@ def extract(context: click.Context, images: str, out: str, **options) -> None:
     "participants.tsv. sub- may be left out.",
 )
 @comparison_options
-@click.option(
+@option(
     "--subject",
     metavar="ID",
     help="Compare this one subject with the controls instead of two groups.",
 )
-@click.option(
+@option(
     "--controls",
     metavar="LABEL",
     help="Group of the controls, for --subject. [default: the group that the subject is not in]",
 )
-@click.option(
-    "--tr",
+@option(
+    *("--tr", "repetition_time"),
     type=float,
-    help="Seconds between rows, for rdcm; subjects then need not have the same in the files beside "
-    "their series. [default: what those files say]",
+    help="Seconds between rows, for rdcm. It replaces the values in the files beside the series, which "
+    "may then differ between subjects. [default: the values in these files]",
 )
 @reading_options("bartlett")
-@learning_options
-@seed_option
-@_jobs_option
-@_overwrite_option
+@estimator_options((*COMPARISON_PARAMETERS, "random_state"))
+@option(
+    *("--jobs", "n_jobs"),
+    default=-1,
+    type=click.IntRange(-1),
+    help="Tasks searched, relabellings or controls fitted in parallel; -1: all cores.",
+)
+@overwrite_option
 @report_option
-@_quiet_option
+@quiet_option
 @click.pass_context
-def compare(context: click.Context, data: str, out: str, **options) -> None:
+def compare(context: click.Context, data: str, out: str, participants: str, **options: Any) -> None:
     """Learn the networks of two groups of subjects from DATA, and write how they differ to OUT.
 
-    DATA is what `mtgbn fit` reads: a folder with one CSV or TSV file per subject, what `mtgbn extract`
-    wrote, a long table, or an .npz. Rows are taken for time series, which are worth fewer samples than
-    rows (--effective-samples bartlett); the output says how many.
+    DATA is a folder with one CSV or TSV file per subject (such as the folder that `mtgbn extract`
+    wrote), a long table, or an .npz, as for `mtgbn fit`. Rows are treated as time series, whose
+    effective sample size is smaller than the number of rows (--effective-samples bartlett).
 
     OUT gets connections.tsv (every connection with counts, tests, corrections and effect sizes),
     degrees.tsv (the paper's Table 3), counts.tsv, edges.tsv (every edge of every subject), with
     --methods or --density methods.tsv (the paper's Table 4), each with a .json that explains its
-    columns, comparison.json (what was run, with whom, and who was left out), and report.html, a page
-    that shows all of it. source and target are i and j of i -> j.
+    columns, comparison.json (the settings, the subjects, and who was left out), and report.html, a page
+    that shows all of these. source and target are i and j of i -> j.
 
-    With --subject OUT gets departures.tsv, how much stronger or weaker every connection of that subject
-    is than in controls, with how many controls have it, a p-value and a false discovery rate; and
-    alarms.tsv, how often controls would raise an alarm against each other.
+    With --subject OUT gets departures.tsv (how much stronger or weaker every connection is in the
+    subject than in controls, in how many controls it is present, a p-value and a false discovery rate)
+    and alarms.tsv (how often controls would be false alarms, each against the other controls).
 
-    Subjects without a group, with a damaged file or constant regions, with other variables or another
-    TR than most are left out and listed. A run that was interrupted goes on with the same command.
+    Subjects without a group, with a damaged file or constant variables, or with other variables or
+    another TR than most subjects are left out and listed. After an interruption the same command goes
+    on.
 
     Exit codes: 0 done, 1 bad data or settings, 2 bad usage, 3 written, but subjects with data were left
     out or a fit did not converge, 130 interrupted.
     """
-    _check_jobs(options["jobs"])
+    check_jobs(options["n_jobs"])
     if options["subject"] is not None:
-        refuse(context, _OF_GROUPS, "--subject")
+        refuse(context, ("groups", *_GROUP_SETTINGS), "--subject")
     elif options["controls"] is not None:
         raise click.UsageError("--controls is for --subject")
-    reading = {
-        name: options.pop(name)
-        for name in ("pattern", "task_column", "standardise", "effective_samples", "missing")
-    }
-    _check_missing(reading)
-    reading = reading_of(data, **reading)
-    learning = learning_of(context, options) | {"missing": reading["missing"]}
-    from mtgbn.cli.compare import run_compare
+    _resolve_comparison(context, options, data)
+    from mtgbn.cli.runs import run
+    from mtgbn.workflows import compare_folder
 
-    _finish(lambda: run_compare(data, out, reading=reading, learning=learning, **options))
+    _finish(lambda: run(compare_folder, data, out, participants, **options)[0])
 
 
 class _Bids(click.Command):
-    """BIDS apps take several labels after one --participant-label, which click does not."""
+    """Allow several labels after one --participant-label, as BIDS apps do and click does not."""
 
-    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Repeat the option before every label."""
         names = ("--participant-label", "--participant_label")
-        spread, label = [], None
+        spread: list[str] = []
+        label = None
         for number, arg in enumerate(args):
             if arg.startswith("-"):
                 label = arg if arg in names else None
             elif label is not None and args[number - 1] != label:
                 spread.append(label)
             spread.append(arg)
-        return super().parse_args(context, spread)
+        return super().parse_args(ctx, spread)
 
 
-_OF_PARTICIPANTS = (
-    *("regions", "atlas", "labels", "radius", "tr", "drop", "confounds", "scrub", "scrub_dvars"),
-    *("band", "smooth", "min_coverage", "space", "runs", "task_id", "session_label"),
-    "participant_label",
-)
-_OF_GROUP_LEVEL = (
-    *("participants", "column", "groups", "templates", "fitting", "permutations", "methods"),
-    *("density", "standardise", "effective_samples", "missing", "inference", "rounds", "nu0"),
-    *("restarts", "draws", "max_iter", "seed", "overwrite", "report"),
-)
+# Options of each level, which the other level refuses.
+_LEVELS = {
+    "participant": (
+        *(
+            "regions",
+            "atlas",
+            "labels",
+            "radius",
+            "tr",
+            "drop",
+            "confounds",
+            "scrub",
+            "scrub_dvars",
+        ),
+        *("band", "smooth", "min_coverage", "space", "runs", "task_id", "session_label"),
+        "participant_label",
+    ),
+    "group": (
+        *(
+            "participants",
+            "column",
+            "groups",
+            "templates",
+            *_GROUP_SETTINGS,
+            *COMPARISON_PARAMETERS,
+        ),
+        *("standardise", "effective_samples", "missing", "random_state", "overwrite", "report"),
+    ),
+}
 
 
 @click.command(cls=_Bids)
 @click.argument("bids_dir", type=click.Path(exists=True, file_okay=False))
-@click.argument("out", type=click.Path())
+@click.argument("out", type=OUT_FOLDER)
 @click.argument("level", type=click.Choice(["participant", "group"]))
-@click.option(
+@option(
     "--participant-label",
     "--participant_label",
     multiple=True,
     metavar="LABEL ...",
     help="Only these participants, with or without sub-.",
 )
-@click.option("--session-label", "--session_label", help="Only images of this session.")
-@click.option("--task-id", "--task_id", help="Only images of this task, if there are several.")
+@option("--session-label", "--session_label", help="Only images of this session.")
+@option("--task-id", "--task_id", help="Only images of this task, if there are several.")
 @extraction_options
-@click.option(
+@option(
     "--participants",
     type=click.Path(exists=True, dir_okay=False),
     help="Table of the groups. [default: participants.tsv of BIDS_DIR or of its derivatives]",
 )
 @comparison_options
 @reading_options("bartlett", of_files=False)
-@learning_options
-@seed_option
-@click.option(
-    "--jobs",
+@estimator_options((*COMPARISON_PARAMETERS, "random_state"))
+@option(
+    *("--jobs", "n_jobs"),
     default=1,
-    show_default=True,
     type=click.IntRange(-1),
-    help="Processes at once; of participants each has an image in memory. -1: all cores.",
+    help="Parallel processes; those of the participant level have an image each in memory. -1: all "
+    "cores.",
 )
-@_overwrite_option
+@overwrite_option
 @report_option
-@_quiet_option
+@quiet_option
 @click.pass_context
-def bids(context: click.Context, bids_dir: str, out: str, level: str, **options) -> None:
+def bids(
+    context: click.Context,
+    bids_dir: str,
+    out: str,
+    level: Literal["participant", "group"],
+    **options: Any,
+) -> None:
     """Extract series and compare groups in the manner of a BIDS app.
 
     `mtgbn bids BIDS_DIR OUT participant` is `mtgbn extract`: series of the preprocessed images that are
     anywhere in BIDS_DIR (a dataset with fMRIPrep's derivatives inside, or these derivatives), written to
-    OUT, a BIDS derivative. Give all participants to one command, with --jobs, rather than one each to
-    several commands at once.
+    OUT, a BIDS derivative. Give all participants to one command with --jobs, not one participant each
+    to several commands that run at the same time.
 
     `mtgbn bids BIDS_DIR OUT group` is `mtgbn compare` of the series in OUT, with the groups of
     BIDS_DIR/participants.tsv; the tables are in OUT/group.
 
     Exit codes are those of these commands.
     """
-    _check_jobs(options["jobs"])
-    refuse(context, _OF_GROUP_LEVEL if level == "participant" else _OF_PARTICIPANTS, level)
-    from mtgbn.cli.bids import run_group, run_participants
-
-    shared = {"jobs": options["jobs"], "quiet": options["quiet"]}
+    check_jobs(options["n_jobs"])
+    refuse(context, _LEVELS["group" if level == "participant" else "participant"], level)
+    options = {name: options[name] for name in (*_LEVELS[level], "n_jobs", "quiet")}
     if level == "participant":
-        check_extraction(context, options)
-        chosen = {name: options[name] for name in _OF_PARTICIPANTS}
-        _finish(lambda: run_participants(bids_dir, out, **chosen, **shared))
-    chosen = {name: options[name] for name in _OF_GROUP_LEVEL}
-    reading = {name: chosen.pop(name) for name in ("standardise", "effective_samples", "missing")}
-    _check_missing(reading)
-    learning = learning_of(context, chosen) | {"missing": reading["missing"]}
-    _finish(
-        lambda: run_group(bids_dir, out, reading=reading, learning=learning, **chosen, **shared)
-    )
+        _resolve_extraction(context, options)
+        labels = {"space": "space", "task": "task_id", "session": "session_label"}
+        options["choice"] = {key: options.pop(name) for key, name in labels.items()}
+        options["subjects"] = options.pop("participant_label")
+    else:
+        _resolve_comparison(context, options, out)
+    from mtgbn.cli.runs import run
+    from mtgbn.workflows import run_bids
+
+    _finish(lambda: run(run_bids, bids_dir, out, level, **options)[0])

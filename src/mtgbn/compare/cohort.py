@@ -1,7 +1,6 @@
-"""The subjects of a comparison: read, matched to their groups; what cannot be used is left out."""
+"""Read the subjects of a comparison, match them to their groups, and leave out unusable data."""
 
 import os
-import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -10,18 +9,17 @@ import numpy as np
 
 from mtgbn._utils.names import listed, unknown_name
 from mtgbn.compare.participants import Participants, participant_of, refuse_no_match
-from mtgbn.errors import CollinearityWarning, InputError
+from mtgbn.errors import InputError
 from mtgbn.fmri.extract import SAME_TR, Excluded
-from mtgbn.fmri.regions import some
 from mtgbn.tasks import Tasks, read_tables
-from mtgbn.tasks.checks import finite_floats
-from mtgbn.tasks.table import Table, align
+from mtgbn.tasks.reduction import ReducedTask, reduce_table
+from mtgbn.tasks.table import Table, align, align_with, usual_table
 from mtgbn.tasks.text_files import sidecar
 
 __all__ = ["Cohort", "read_cohort", "task_of"]
 
-# Seconds; no scanner is so slow.
-_LONGEST_TIME = 1000.0
+# In seconds; a longer repetition time is an error in the file.
+_LONGEST_REPETITION_TIME = 1000.0
 
 
 class Cohort(NamedTuple):
@@ -35,14 +33,15 @@ class Cohort(NamedTuple):
     series : dict
         The rows of every subject, (rows, p), for methods that need them; empty if values are missing.
     repetition_time : float or None
-        Seconds between rows, as given or as the files beside the series say.
+        Seconds between rows, as given or from the files beside the series.
     excluded : tuple of Excluded
-        Subjects with data that are not used, and why.
+        Subjects with data that are not used, with the reason.
     without_data : tuple of str
-        Participants of these groups without data.
+        Participants of the groups who have no data.
     other_groups : dict
-        How many subjects with data have another label.
+        Number of subjects with data by label, for the labels that are not compared.
     notes : tuple of str
+        Warnings about the series.
     """
 
     tasks: Tasks
@@ -54,8 +53,14 @@ class Cohort(NamedTuple):
     other_groups: dict[str, int]
     notes: tuple[str, ...]
 
+    @property
+    def n_rows(self) -> np.ndarray:
+        """Rows of every subject, (m,)."""
+        assert self.tasks.n_rows is not None  # tasks that were read from rows have it
+        return self.tasks.n_rows
+
     def is_in(self, label: str) -> np.ndarray:
-        """Which subjects have this label."""
+        """Return the mask of the subjects with this label."""
         return np.array([group == label for group in self.groups])
 
 
@@ -70,24 +75,24 @@ def read_cohort(
     always: str | None = None,
     **options: Any,
 ) -> Cohort:
-    """Read the series of all participants of some groups.
+    """Read the series of all participants of one or two groups.
 
-    A subject that cannot be used, such as one with a damaged file, a constant region, other variables
-    or another TR than most, is left out with the reason, and the others are kept.
+    A subject whose data cannot be used (a damaged file, a constant variable, or other variables or
+    another TR than most subjects) is left out with the reason, and the others are kept.
 
     Parameters
     ----------
     data : path
-        What `Tasks.from_folder` or `Tasks.from_file` reads.
+        A folder or file that `Tasks.from_folder` or `Tasks.from_file` can read.
     participants : Participants
     groups : sequence of str
-        Labels; subjects with others are not read.
+        Labels of the groups; subjects with other labels are only counted.
     pattern, task
         As for `Tasks.from_folder` and `Tasks.from_file`.
     repetition_time : float, optional
-        Instead of what the files beside the series say.
+        Seconds between rows, which replaces the values in the files beside the series.
     always : str, optional
-        A subject that is used whatever its label, or without any; with or without ``sub-``.
+        A subject that is used with any label, or without one; named with or without ``sub-``.
     **options
         ``standardise``, ``effective_samples``, ``missing``; see `Tasks`.
     """
@@ -100,7 +105,7 @@ def read_cohort(
     )
     names = [table.task for table in tables] + [each.name for each in excluded]
     refuse_no_match(participants, names)
-    _refuse_several(names, participants)
+    _refuse_several_series(names, participants)
     wanted = task_of(always, names) if always else None
     other_groups: Counter[str] = Counter()
     chosen: list[tuple[Table, str]] = []
@@ -117,19 +122,18 @@ def read_cohort(
             )
             excluded.append(Excluded(table.task, f"{reason} of {participants.source!r}"))
     if repetition_time is None:
-        repetition_time, odd = _usual_time([table for table, _ in chosen])
-        excluded += odd
+        repetition_time, unusual = _usual_repetition_time([table for table, _ in chosen])
+        excluded += unusual
     without = {each.name for each in excluded}
-    excluded += _unusable([table for table, _ in chosen if table.task not in without], options)
-    without = {each.name for each in excluded}
-    kept = [(table, label) for table, label in chosen if table.task not in without]
+    usable = [table for table, _ in chosen if table.task not in without]
+    reduced, unusable = _reduce(usable, options)
+    excluded += unusable
+    label_of = {table.task: label for table, label in chosen}
+    labels = [label_of[each.table.task] for each in reduced]
     for label in groups:
-        _refuse_small(label, sum(own == label for _, own in kept), excluded)
-    used = [table for table, _ in kept]
-    tasks = Tasks.from_tables(used, **options)
-    series = {}
-    if not tasks.incomplete:
-        series = {table.task: finite_floats(table) for table in align(used)}
+        _refuse_small_group(label, labels.count(label), excluded)
+    tasks = Tasks.from_reduced(reduced)
+    series = {} if tasks.incomplete else {each.table.task: each.table.values for each in reduced}
     present = {participant_of(name, participants.labels) for name in names}
     without_data = [
         name
@@ -137,27 +141,27 @@ def read_cohort(
         if label in groups and name not in present
     ]
     return Cohort(
-        tasks,
-        tuple(label for _, label in kept),
-        series,
-        repetition_time,
-        tuple(excluded),
-        tuple(without_data),
-        dict(sorted(other_groups.items())),
-        tuple(_gaps(used)),
+        tasks=tasks,
+        groups=tuple(labels),
+        series=series,
+        repetition_time=repetition_time,
+        excluded=tuple(excluded),
+        without_data=tuple(without_data),
+        other_groups=dict(sorted(other_groups.items())),
+        notes=tuple(_notes_on_gaps([each.table for each in reduced])),
     )
 
 
 def task_of(subject: str, tasks: Sequence[str]) -> str:
-    """The task of a subject who is named with or without ``sub-``."""
+    """Return the task of a subject who is named with or without ``sub-``."""
     for name in tasks:
         if participant_of(name, {subject, subject.removeprefix("sub-")}) is not None:
             return name
     raise unknown_name(subject, tasks, "subject")
 
 
-def _refuse_several(tasks: Sequence[str], participants: Participants) -> None:
-    """Two series of one participant would count as two subjects."""
+def _refuse_several_series(tasks: Sequence[str], participants: Participants) -> None:
+    """Refuse two series of one participant, which would count as two independent subjects."""
     owner: dict[str, str] = {}
     for task in tasks:
         name = participant_of(task, participants.labels)
@@ -169,18 +173,18 @@ def _refuse_several(tasks: Sequence[str], participants: Participants) -> None:
             )
 
 
-def _usual_time(tables: Sequence[Table]) -> tuple[float | None, list[Excluded]]:
-    """The TR of most subjects, and those who have another one."""
+def _usual_repetition_time(tables: Sequence[Table]) -> tuple[float | None, list[Excluded]]:
+    """Return the TR of most subjects, and the subjects with another TR."""
     known = {}
     for table in tables:
         time = sidecar(table.file).get("RepetitionTime")
         if time is None:
             continue
         is_number = isinstance(time, int | float) and not isinstance(time, bool)
-        if not (is_number and 0 < time < _LONGEST_TIME):
+        if not (is_number and 0 < time < _LONGEST_REPETITION_TIME):
             raise InputError(
-                f"RepetitionTime in the .json beside {table.file!r} is {str(time)[:20]}, no number of "
-                "seconds above 0; mend it, or give the TR of all (--tr)"
+                f"RepetitionTime in the .json beside {table.file!r} is {str(time)[:20]}, which is not a "
+                "number of seconds above 0; correct it, or give the TR of all (--tr)"
             )
         known[table.task] = float(time)
     if not known:
@@ -190,58 +194,58 @@ def _usual_time(tables: Sequence[Table]) -> tuple[float | None, list[Excluded]]:
     if 2 * most <= len(known) and len(counts) > 1:
         shown = ", ".join(f"{count} with {time:g} s" for time, count in sorted(counts.items()))
         raise InputError(
-            f"subjects have different TRs ({shown}), and none is that of most; compare subjects of one "
-            "TR (choose with a pattern), or say that it does not matter by giving the TR (--tr)"
+            f"subjects have different TRs ({shown}), and most subjects share none of them; compare "
+            "subjects with the same TR (choose with a pattern), or give one TR for all (--tr)"
         )
-    odd = [
-        Excluded(name, f"its TR is {time:g} s, that of most others {usual:g} s")
+    unusual = [
+        Excluded(name, f"its TR is {time:g} s, the TR of most others {usual:g} s")
         for name, time in known.items()
         if abs(time - usual) > SAME_TR * max(time, usual)
     ]
-    return usual, odd
+    return usual, unusual
 
 
-def _unusable(tables: Sequence[Table], options: Mapping[str, Any]) -> list[Excluded]:
-    """Subjects that cannot be read by themselves, or have other variables than most."""
-    if options.get("missing") == "em":
-        return []  # a subject may lack what others have
-    usual = Counter(frozenset(table.columns) for table in tables).most_common(1)
-    reference = next((t for t in tables if frozenset(t.columns) == usual[0][0]), None)
-    found = []
+def _reduce(
+    tables: Sequence[Table], options: Mapping[str, Any]
+) -> tuple[list[ReducedTask], list[Excluded]]:
+    """Reduce every subject once; exclude unusable data, and other variables than those of most."""
+    if options.get("missing") == "em":  # a subject may lack variables that others have
+        return [reduce_table(table, **options) for table in align(tables, union=True)], []
+    reduced, excluded = [], []
+    reference = usual_table(tables) if tables else None
     for table in tables:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CollinearityWarning)  # all at once, later
-            try:
-                align([reference, table] if table is not reference else [table])
-                Tasks.from_tables([table], **options)
-            except InputError as error:
-                found.append(Excluded(table.task, str(error)))
-    return found
+        try:
+            aligned = table if reference is None else align_with(reference, table)
+            reduced.append(reduce_table(aligned, **options))
+        except InputError as error:
+            excluded.append(Excluded(table.task, str(error)))
+    return reduced, excluded
 
 
-def _refuse_small(label: str, size: int, excluded: Sequence[Excluded]) -> None:
+def _refuse_small_group(label: str, size: int, excluded: Sequence[Excluded]) -> None:
     if size > 1:
         return
-    reasons = some([f"{each.name}: {each.reason}" for each in excluded], 3)
+    reasons = "; ".join(f"{each.name}: {each.reason}" for each in excluded[:3])
     count = "has one subject with usable data; at least two are needed"
     raise InputError(
         f"group {label!r} {count if size else 'is empty: none of its participants has usable data'}"
         + (f". Excluded: {reasons}" if reasons else "")
+        + (f" and {len(excluded) - 3} more" if len(excluded) > 3 else "")
     )
 
 
-def _gaps(tables: Sequence[Table]) -> list[str]:
-    """Series whose rows do not all follow each other in time."""
+def _notes_on_gaps(tables: Sequence[Table]) -> list[str]:
+    """Name the series with gaps in time between rows."""
     gaps = []
     for table in tables:
         runs = sidecar(table.file).get("Runs")
         if not isinstance(runs, list) or not all(isinstance(run, dict) for run in runs):
-            continue  # somebody else's file
+            continue  # the file of another program
         if len(runs) > 1 or any(run.get("VolumesScrubbed") for run in runs):
             gaps.append(table.task)
     if not gaps:
         return []
     return [
-        f"series with joined runs or scrubbed volumes, which methods for time series take for "
+        f"series with joined runs or scrubbed volumes, which methods for time series treat as "
         f"uninterrupted: {listed(gaps)}"
     ]

@@ -1,50 +1,74 @@
-"""The graphs of two groups, from their data."""
+"""Fit both groups, and choose directions that mean the same in all subjects."""
 
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from mtgbn.compare.groups import align
+from mtgbn.compare.connections import align
 from mtgbn.errors import ConvergenceWarning, InputError
-from mtgbn.learn import MTGBN
-from mtgbn.learn.canonical import canonical_order
-from mtgbn.learn.estimator import Estimator
+from mtgbn.learn import AVG, MTGBN, SIG
+from mtgbn.learn.ordering import Ordering
 from mtgbn.tasks import Tasks
 
-__all__ = ["Fitting", "GroupGraphs", "check_groups", "fit_groups", "quietly"]
+__all__ = [
+    "AnyEstimator",
+    "Fitting",
+    "GroupGraphs",
+    "Progress",
+    "agreeing_graphs",
+    "check_groups",
+    "clone",
+    "fit_groups",
+    "without_convergence_warnings",
+]
 
+AnyEstimator = MTGBN | SIG | AVG
 Fitting = Literal["separate", "together"]
+Progress = Callable[[str, int, int], object]
 
 
 class GroupGraphs(NamedTuple):
-    """Graphs of both groups, directions aligned.
+    """Graphs of both groups, with directions that agree, and the fits they come from.
 
     Attributes
     ----------
     graphs_a, graphs_b : array (subjects, p, p)
-    learners : tuple of Estimator
-        Fitted: one per group, or one for all.
+        See `agreeing_graphs`.
+    estimators : tuple of MTGBN, SIG or AVG
+        Fitted: one per group, or one for all subjects.
     """
 
     graphs_a: np.ndarray
     graphs_b: np.ndarray
-    learners: tuple[Estimator, ...]
+    estimators: tuple[AnyEstimator, ...]
+
+    @property
+    def named_estimators(self) -> dict[str, AnyEstimator]:
+        """The fitted estimators by the group that each was fitted to: a and b, or all."""
+        names = ("all",) if len(self.estimators) == 1 else ("a", "b")
+        return dict(zip(names, self.estimators, strict=True))
 
 
 @contextmanager
-def quietly() -> Iterator[None]:
-    """Without warnings of fits that did not converge; of hundreds of fits some do not."""
+def without_convergence_warnings() -> Iterator[None]:
+    """Suppress warnings about convergence: of hundreds of fits, some do not converge."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         yield
 
 
-def check_groups(tasks: Tasks, is_a) -> np.ndarray:
-    """Which tasks are in group a; both groups must have at least two."""
+def clone(estimator: AnyEstimator, **changes: Any) -> AnyEstimator:
+    """Return an unfitted estimator of the same kind and settings, some of them changed."""
+    return type(estimator)(**estimator.get_params()).set_params(**changes)
+
+
+def check_groups(tasks: Tasks, is_a: ArrayLike) -> np.ndarray:
+    """Return the mask of group a; both groups must have at least two subjects."""
     is_a = np.asarray(is_a)
     if is_a.dtype != bool or is_a.shape != (len(tasks),):
         raise InputError(f"is_a must have one True or False for each of the {len(tasks)} tasks")
@@ -56,14 +80,14 @@ def check_groups(tasks: Tasks, is_a) -> np.ndarray:
 
 def fit_groups(
     tasks: Tasks,
-    is_a: np.ndarray,
-    learner: Estimator,
+    is_a: ArrayLike,
+    estimator: AnyEstimator,
     *,
     fitting: Fitting = "separate",
-    random_state=None,
+    random_state: int | np.random.SeedSequence | None = None,
     quiet: bool = False,
     checkpoints: Path | None = None,
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> GroupGraphs:
     """Learn the graphs of two groups of subjects.
 
@@ -72,20 +96,19 @@ def fit_groups(
     tasks : Tasks
     is_a : array (m,) of bool
         Subjects of the first group.
-    learner : Estimator
+    estimator : MTGBN, SIG or AVG
         Its settings are used; it stays unfitted.
     fitting : {"separate", "together"}
-        Each group by itself, so that each has its own sigma_h and edge prior; or all subjects as one
-        cohort, who are not told apart.
+        "separate": one fit per group, so that each group has its own sigma_h and edge prior.
+        "together": one fit of all subjects as one cohort, which does not know the groups.
     random_state : int or numpy.random.SeedSequence, optional
-        Instead of the learner's.
+        Instead of the estimator's.
     quiet : bool
-        No warnings of fits that did not converge.
+        Suppress warnings about convergence.
     checkpoints : path, optional
-        A folder for what `MTGBN.fit` needs to go on after an interruption; it is left there.
+        A folder for the checkpoints of `MTGBN.fit`; they are left there.
     progress : callable, optional
-        Called with the group (a, b or all) and what is done, how much of it is done, and how much
-        there is.
+        Called with the group (a, b or all) and the stage of its fit, the steps done, and all steps.
     """
     is_a = check_groups(tasks, is_a)
     if fitting not in ("separate", "together"):
@@ -93,28 +116,43 @@ def fit_groups(
     parts = {"a": is_a, "b": ~is_a}
     if fitting == "together":
         parts = {"all": np.ones(len(tasks), dtype=bool)}
-    learners = []
+    fitted: list[AnyEstimator] = []
+    changes = {} if random_state is None else {"random_state": random_state}
     for name, part in parts.items():
-        each = type(learner)(**learner.get_params())
-        if random_state is not None:
-            each.set_params(random_state=random_state)
-        with quietly() if quiet else nullcontext():
-            learners.append(each.fit(tasks[part], **_extras(each, name, checkpoints, progress)))
+        each = clone(estimator, **changes)
+        with without_convergence_warnings() if quiet else nullcontext():
+            fitted.append(each.fit(tasks[part], **_fit_options(each, name, checkpoints, progress)))
     if fitting == "separate":
-        graphs = [each.graphs_ for each in learners]
+        graphs = [each.graphs_ for each in fitted]
     else:
-        graphs = [learners[0].graphs_[is_a], learners[0].graphs_[~is_a]]
-    _, order = canonical_order(tasks)
-    return GroupGraphs(*align(*graphs, order), tuple(learners))
+        graphs = [fitted[0].graphs_[is_a], fitted[0].graphs_[~is_a]]
+    return GroupGraphs(*agreeing_graphs(tasks, graphs[0], graphs[1], estimator), tuple(fitted))
 
 
-def _extras(learner: Estimator, group: str, checkpoints: Path | None, progress) -> dict:
-    """Keyword arguments of `fit` for progress and interruptions."""
-    extras = {}
+def agreeing_graphs(
+    tasks: Tasks, graphs_a: np.ndarray, graphs_b: np.ndarray, estimator: AnyEstimator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Align the directions of both groups, unless they were learned with prior knowledge.
+
+    An equivalence class has members that prior knowledge excludes, and a consensus over whole classes
+    could bring a forbidden direction back. So graphs that were learned with prior knowledge stay as
+    the search found them, as in the estimators.
+    """
+    if estimator.knowledge is not None:
+        return graphs_a, graphs_b
+    order = Ordering.of(tasks).variable_order
+    return align(graphs_a, graphs_b, order)
+
+
+def _fit_options(
+    estimator: AnyEstimator, group: str, checkpoints: Path | None, progress: Progress | None
+) -> dict[str, Any]:
+    """Keyword arguments of `fit` for progress and checkpoints."""
+    extras: dict[str, Any] = {}
     if progress is not None:
         extras["progress"] = lambda what, done, total: progress(
             f"group {group}: {what}", done, total
         )
-    if checkpoints is not None and isinstance(learner, MTGBN):
+    if checkpoints is not None and isinstance(estimator, MTGBN):
         extras["checkpoint"] = checkpoints / f"group-{group}.npz"
     return extras

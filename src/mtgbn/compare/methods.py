@@ -1,31 +1,39 @@
-"""Several methods on the same two groups, all with as many edges per subject (the paper's Table 4)."""
+"""Several methods on the same two groups, each with the same number of edges (the paper's Table 4)."""
 
-import warnings
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from mtgbn._utils.arguments import check_count
-from mtgbn.compare.fitting import Fitting, GroupGraphs, check_groups, fit_groups
-from mtgbn.compare.groups import align
-from mtgbn.errors import ConvergenceWarning, InputError
+from mtgbn.compare.fitting import (
+    AnyEstimator,
+    Fitting,
+    GroupGraphs,
+    agreeing_graphs,
+    check_groups,
+    clone,
+    fit_groups,
+    without_convergence_warnings,
+)
+from mtgbn.compare.strengths import standardised_coefficients
+from mtgbn.errors import InputError
 from mtgbn.fmri import granger_causality, regression_dcm
 from mtgbn.fmri.density import strongest_edges
 from mtgbn.learn import SIG
-from mtgbn.learn.canonical import canonical_order
-from mtgbn.learn.estimator import Estimator
 from mtgbn.tasks import Tasks
 
-__all__ = ["METHODS", "Method", "MethodGraphs", "match_methods", "standardised_coefficients"]
+__all__ = ["METHODS", "Method", "MethodGraphs", "check_methods", "match_methods"]
 
 Method = Literal["mtgbn", "sig", "gc", "rdcm"]
 METHODS = ("mtgbn", "sig", "gc", "rdcm")
 _FOR_SERIES = ("gc", "rdcm")
 
-# By how much the log odds of an edge are raised at a time until graphs have enough of them, and the
-# probability at which this ends.
-_STEP, _MOST = 1.0, 0.995
+# Where graphs have too few edges, the prior log odds of an edge rise by this step ...
+_LOG_ODDS_STEP = 1.0
+# ... until the prior probability of an edge reaches this limit.
+_LARGEST_DENSITY = 0.995
 
 
 class MethodGraphs(NamedTuple):
@@ -38,23 +46,24 @@ class MethodGraphs(NamedTuple):
 
 def match_methods(
     tasks: Tasks,
-    is_a,
+    is_a: ArrayLike,
     methods: Sequence[Method],
     observed: GroupGraphs,
-    learner: Estimator,
+    estimator: AnyEstimator,
     *,
     n_edges: int | None = None,
     series: Mapping[str, np.ndarray] | None = None,
     repetition_time: float | None = None,
     fitting: Fitting = "separate",
-    random_state=None,
+    random_state: int | np.random.SeedSequence | None = None,
 ) -> list[MethodGraphs]:
-    """Graphs of both groups by several methods, with the same number of edges in every subject.
+    """Learn graphs of both groups by several methods, a subject's graphs with equally many edges.
 
-    Graphs of mtgbn and sig with too many edges lose those with the smallest standardised coefficients;
-    with too few, they are learned again with a larger prior probability of edges. Of Granger causality
-    the largest F statistics are kept, of regression DCM (on standardised series) the largest couplings.
-    Directions of mtgbn's and of sig's graphs are aligned over both groups.
+    Graphs of mtgbn and sig with too many edges lose the edges with the smallest standardised
+    coefficients; graphs with too few edges are learned again with a larger prior probability of edges.
+    Granger causality keeps the edges with the largest F statistics, regression DCM (on standardised
+    series) those with the largest couplings. Directions of mtgbn's and of sig's graphs agree over both
+    groups, unless there is prior knowledge, which mtgbn and sig then both obey.
 
     Parameters
     ----------
@@ -62,56 +71,59 @@ def match_methods(
     is_a : array (m,) of bool
     methods : sequence of {"mtgbn", "sig", "gc", "rdcm"}
     observed : GroupGraphs
-        What "mtgbn" found, from `fit_groups`.
-    learner : Estimator
-        What ``observed`` was fitted with.
+        The result of `fit_groups`, which is the method "mtgbn".
+    estimator : MTGBN, SIG or AVG
+        The estimator that ``observed`` was fitted with.
     n_edges : int, optional
-        Of every subject. Left out: as many as the subject has in ``observed``.
+        Edges of every subject; default: the number that the subject has in ``observed``.
     series : mapping, optional
-        The rows of every subject by name, in the order of time; gc and rdcm need them.
+        The rows of every subject by name, in temporal order; gc and rdcm need them.
     repetition_time : float, optional
         Seconds between rows; rdcm needs it.
-    fitting : {"separate", "together"}
-        That of ``observed``.
-    random_state : int or numpy.random.SeedSequence, optional
-        That of ``observed``.
+    fitting, random_state
+        As in the call of `fit_groups` that returned ``observed``.
     """
     is_a = check_groups(tasks, is_a)
-    check_methods(methods, tasks, n_edges, series, repetition_time)
+    check_methods(tasks, methods, n_edges=n_edges, series=series, repetition_time=repetition_time)
     if n_edges is None:
         sizes = np.empty(len(tasks), dtype=int)
         sizes[is_a], sizes[~is_a] = (graphs.sum(axis=(1, 2)) for graphs in observed[:2])
     else:
         sizes = np.full(len(tasks), int(n_edges))
-    _, order = canonical_order(tasks)
-    found = []
+    matched = []
     for method in methods:
         if method in _FOR_SERIES:
-            strengths = _strengths(method, tasks, series, repetition_time)
+            strengths = _series_strengths(method, tasks, series or {}, repetition_time)
             graphs = np.array(
                 [strongest_edges(each, size) for each, size in zip(strengths, sizes, strict=True)]
             )
-            found.append(MethodGraphs(method, graphs[is_a], graphs[~is_a]))
+            matched.append(MethodGraphs(method, graphs[is_a], graphs[~is_a]))
             continue
-        first = (observed, learner)
+        first, used = observed, estimator
+        options: dict[str, Any] = {"fitting": fitting, "random_state": random_state, "quiet": True}
         if method == "sig":
-            density = {"edge_prior": "density", "n_jobs": learner.n_jobs}
-            first = (None, SIG(random_state=random_state, **density))
-        graphs = _learned_at(
-            tasks, is_a, *first, sizes, method=method, fitting=fitting, random_state=random_state
-        )
-        found.append(MethodGraphs(method, *align(graphs[is_a], graphs[~is_a], order)))
-    return found
+            used = SIG(
+                edge_prior="density",
+                knowledge=estimator.knowledge,
+                n_jobs=estimator.n_jobs,
+                random_state=random_state,
+            )
+            first = fit_groups(tasks, is_a, used, **options)
+        graphs = _graphs_of_sizes(tasks, is_a, sizes, first, used, method, options)
+        agreeing = agreeing_graphs(tasks, graphs[is_a], graphs[~is_a], used)
+        matched.append(MethodGraphs(method, *agreeing))
+    return matched
 
 
 def check_methods(
-    methods: Sequence[str],
     tasks: Tasks,
+    methods: Sequence[str],
+    *,
     n_edges: int | None,
     series: Mapping[str, np.ndarray] | None,
     repetition_time: float | None,
 ) -> None:
-    """Raise what is wrong with a choice of methods, before anything is fitted."""
+    """Refuse a choice of methods that cannot be carried out, before anything is fitted."""
     if not methods:
         raise InputError(f"there is no method to compare; there are {', '.join(METHODS)}")
     if repetition_time is not None and not 0 < repetition_time < np.inf:
@@ -136,82 +148,67 @@ def check_methods(
         lacking = [name for name in tasks.names if name not in (series or {})]
         if lacking:
             raise InputError(
-                f"method {method!r} needs the complete series of every subject; there is none of "
-                f"{lacking[0]!r}"
+                f"method {method!r} needs the complete series of every subject; that of {lacking[0]!r} "
+                "is missing"
             )
     if "rdcm" in methods and repetition_time is None:
         raise InputError(
-            "method 'rdcm' needs the seconds between volumes, which no file beside the series tells; "
+            "method 'rdcm' needs the seconds between volumes, and no file beside the series has them; "
             "give the TR (repetition_time=..., --tr)"
         )
 
 
-def standardised_coefficients(graph: np.ndarray, covariance: np.ndarray) -> np.ndarray:
-    """Regression of every variable on its parents, all of variance 1; (p, p), 0 where no edge is."""
-    deviations = np.sqrt(np.diag(covariance))
-    correlation = covariance / np.outer(deviations, deviations)
-    coefficients = np.zeros(graph.shape)
-    for child in range(len(graph)):
-        parents = np.flatnonzero(graph[:, child])
-        if len(parents):
-            square = correlation[np.ix_(parents, parents)]
-            coefficients[parents, child] = np.linalg.solve(square, correlation[parents, child])
-    return coefficients
-
-
-def of_everybody(found: GroupGraphs, is_a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _of_all_subjects(fits: GroupGraphs, is_a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Graphs and covariances of all subjects, in the order of the tasks."""
-    graphs = np.empty((len(is_a), *found.graphs_a.shape[1:]), dtype=bool)
-    graphs[is_a], graphs[~is_a] = found.graphs_a, found.graphs_b
-    if len(found.learners) == 1:
-        return graphs, found.learners[0].covariances_
+    graphs = np.empty((len(is_a), *fits.graphs_a.shape[1:]), dtype=bool)
+    graphs[is_a], graphs[~is_a] = fits.graphs_a, fits.graphs_b
+    if len(fits.estimators) == 1:
+        return graphs, fits.estimators[0].covariances_
     covariances = np.empty(graphs.shape)
-    covariances[is_a], covariances[~is_a] = (each.covariances_ for each in found.learners)
+    covariances[is_a], covariances[~is_a] = (each.covariances_ for each in fits.estimators)
     return graphs, covariances
 
 
-def _learned_at(
+def _graphs_of_sizes(
     tasks: Tasks,
     is_a: np.ndarray,
-    found: GroupGraphs | None,
-    learner: Estimator,
     sizes: np.ndarray,
-    *,
+    fits: GroupGraphs,
+    estimator: AnyEstimator,
     method: str,
-    fitting: Fitting,
-    random_state,
+    options: dict[str, Any],
 ) -> np.ndarray:
-    """Graphs of so many edges: the first that have enough when edges become ever more probable."""
+    """One graph per subject with ``sizes[t]`` edges, from fits with ever more probable edges.
+
+    A subject's graph is the strongest part of the first graph that has enough edges. ``options`` are
+    those of `fit_groups`.
+    """
     graphs: dict[int, np.ndarray] = {}
-    options = {"fitting": fitting, "random_state": random_state, "quiet": True}
-    if found is None:
-        found = fit_groups(tasks, is_a, learner, **options)
-    priors = [each.edge_prior_ for each in found.learners]
+    priors = [each.edge_prior_ for each in fits.estimators]
     density = float(np.mean([np.mean(prior.density) for prior in priors]))
     similarity = float(np.mean([prior.similarity for prior in priors]))
     log_odds = np.log(density / (1 - density))
     while True:
-        for t, (graph, covariance) in enumerate(zip(*of_everybody(found, is_a), strict=True)):
+        for t, (graph, covariance) in enumerate(zip(*_of_all_subjects(fits, is_a), strict=True)):
             if t not in graphs and graph.sum() >= sizes[t]:
                 strengths = standardised_coefficients(graph, covariance)
-                graphs[t] = _strongest(graph, strengths, int(sizes[t]))
+                graphs[t] = _strongest_part(graph, strengths, int(sizes[t]))
         if len(graphs) == len(tasks):
             return np.array([graphs[t] for t in range(len(tasks))])
-        if density >= _MOST:
+        if density >= _LARGEST_DENSITY:
             name = next(name for t, name in enumerate(tasks.names) if t not in graphs)
             raise InputError(
-                f"method {method!r} finds fewer edges in {name!r} than asked for, however probable they "
-                "are taken to be; lower the density"
+                f"method {method!r} finds fewer edges in {name!r} than asked for, however large their "
+                "prior probability is; lower the density"
             )
-        log_odds += _STEP
+        log_odds += _LOG_ODDS_STEP
         density = 1 / (1 + np.exp(-log_odds))
         prior = (density, similarity) if np.isfinite(similarity) else density
-        denser = type(learner)(**learner.get_params()).set_params(edge_prior=prior)
-        found = fit_groups(tasks, is_a, denser, **options)
+        fits = fit_groups(tasks, is_a, clone(estimator, edge_prior=prior), **options)
 
 
-def _strongest(graph: np.ndarray, strengths: np.ndarray, size: int) -> np.ndarray:
-    """The edges of a graph with the largest strengths; part of a DAG is a DAG."""
+def _strongest_part(graph: np.ndarray, strengths: np.ndarray, size: int) -> np.ndarray:
+    """The ``size`` edges of a DAG with the largest absolute strengths, which are a DAG again."""
     places = np.argwhere(graph)
     order = np.argsort(-np.abs(strengths[tuple(places.T)]), kind="stable")[:size]
     kept = np.zeros_like(graph)
@@ -219,9 +216,11 @@ def _strongest(graph: np.ndarray, strengths: np.ndarray, size: int) -> np.ndarra
     return kept
 
 
-def _strengths(method: str, tasks: Tasks, series, repetition_time) -> list[np.ndarray]:
-    """Of every ordered pair, for every subject."""
-    found = []
+def _series_strengths(
+    method: str, tasks: Tasks, series: Mapping[str, np.ndarray], repetition_time: float | None
+) -> list[np.ndarray]:
+    """F statistics (gc) or couplings (rdcm) of every ordered pair, (p, p), for every subject."""
+    strengths = []
     for name in tasks.names:
         rows = np.asarray(series[name], dtype=float)
         if rows.ndim != 2 or rows.shape[1] != tasks.n_variables:
@@ -229,14 +228,13 @@ def _strengths(method: str, tasks: Tasks, series, repetition_time) -> list[np.nd
                 f"the series of {name!r} must have shape (rows, {tasks.n_variables}); got {rows.shape}"
             )
         if method == "gc":
-            found.append(granger_causality(rows, task=name).f_statistics)
+            strengths.append(granger_causality(rows, task=name).f_statistics)
             continue
-        with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", ConvergenceWarning
-            )  # by a hair, and ranks do not change
+        assert repetition_time is not None  # check_methods
+        # What is left to converge does not change the ranks of the couplings.
+        with without_convergence_warnings():
             rows = (rows - rows.mean(axis=0)) / rows.std(axis=0)
             coupling = regression_dcm(rows, repetition_time, task=name).coupling
         np.fill_diagonal(coupling, 0.0)
-        found.append(coupling)
-    return found
+        strengths.append(coupling)
+    return strengths

@@ -1,26 +1,22 @@
-"""One subject against a group: the connections in which it departs, and how often a control would.
+"""One subject against a group of controls: in which connections it departs, and what controls would do.
 
-The group is fitted; its networks say what every connection is conditional on, and how strong each is
-then in the subject and in the group can be compared (docs/model.md, section 18). Every control is
-treated as the subject was, with the other controls as its group; how far controls depart from each other
-says what a departure is worth.
+The controls are fitted. Given their networks, the strength of every connection can be measured in the
+subject and in every control (`mtgbn.compare.strengths`; docs/model.md, section 18). Then every control
+is compared with the other controls in the same way: the distribution of their departures gives p-values
+and false discovery rates of the subject's departures.
 """
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
 
 from mtgbn._utils.seeds import entropy_text, seed_sequence
 from mtgbn._utils.stores import Store, estimator_settings
-from mtgbn.compare.fitting import quietly
-from mtgbn.compare.strengths import (
-    connection_strengths,
-    mean_conditions,
-    sampling_variance,
-)
+from mtgbn.compare.fitting import without_convergence_warnings
+from mtgbn.compare.strengths import DEFAULT_MEASURE, measure_named
 from mtgbn.errors import InputError
 from mtgbn.learn import MTGBN, LearnedTask
 from mtgbn.tasks import Tasks
@@ -36,42 +32,47 @@ __all__ = [
 ]
 
 _FEWEST_CONTROLS = 4
+# Scores that differ by rounding errors only count as equal.
+_SCORE_TOLERANCE = 1e-12
 
 
 class Departures(NamedTuple):
-    """Every pair of variables, in rows, the largest departure first.
+    """How one subject departs from controls in every pair of variables, the largest departure first.
 
     Attributes
     ----------
     subject : LearnedTask
-        Learned with what the controls taught.
+        The subject's task, learned with the controls' sigma_h, nu0 and edge prior.
     source, target : array of int
         Positions of the variables, source < target; directions are not compared.
     probability : array
-        That the subject has the connection, by its own data alone.
+        Posterior probability that the subject has the connection, from its data as a single task.
     control_probability : array
-        The same of the controls, mean.
+        Mean of the same probability over the controls.
     control_count : array of int
-        Controls who have it in the networks that were learned of all controls together.
+        Controls who have the connection in the joint fit of all controls.
     n_controls : int
     strength, control_strength : array
-        Partial correlation given the parents in the controls' networks: of the subject, and mean over
-        the controls (through Fisher's z).
+        Strength of the connection in the subject, and its mean over the controls (taken on the scale
+        on which strengths are compared; for partial correlations Fisher's z).
     score : array
-        Difference between the two, as Fisher's z, in units of its spread among controls; positive where
-        the connection is stronger in the subject. Connections that vary among controls weigh less.
+        Difference between the two strengths in units of its standard deviation among controls;
+        positive where the connection is stronger in the subject. Connections that vary among controls
+        get smaller scores.
     pvalue : array
-        Share of all controls and pairs with a score at least as large, either way, the subject's own
-        counted in. It holds for pairs on average; those that vary most among controls have smaller ones.
+        Share of all pairs of all controls whose absolute score is at least as large; the subject's pair
+        is counted too. It is valid on average over pairs; for pairs that vary most among controls it is
+        too small.
     expected_alarms : array
-        Pairs with a score as large that one control has against the others, on average, the subject's
-        own counted in: nothing rarer than one in so many people can be known.
+        Mean number of pairs in which one control has a score as large against the other controls; the
+        subject is counted as one of the controls, so that the smallest value is 1 / (n_controls + 1).
     fdr : array
-        Share of false discoveries among the pairs up to this one, if the subject were like a control
-        elsewhere: expected alarms over pairs listed so far, made monotone. At least one over one more
-        than the number of controls, divided by the pairs listed.
+        Estimated share of false discoveries among the pairs up to this one, if the subject is like a
+        control in all other pairs: expected alarms divided by the pairs listed so far, made monotone.
     control_scores : array (controls, pairs)
-        Of the controls against each other, in the order of the rows.
+        Scores of the controls against each other, in the order of the rows.
+    measure : str
+        The measure of strength, a key of `mtgbn.compare.strengths.MEASURES`.
     """
 
     subject: LearnedTask
@@ -88,13 +89,14 @@ class Departures(NamedTuple):
     expected_alarms: np.ndarray
     fdr: np.ndarray
     control_scores: np.ndarray
+    measure: str = DEFAULT_MEASURE
 
     def alarm_rate(self, level: float = 0.05) -> float:
-        """Share of the pairs in which a control's p-value among the other controls is below a level."""
+        """Share of the pairs whose p-value, of a control against the others, is below a level."""
         return float(self.alarm_rates(level).mean())
 
     def alarm_rates(self, level: float = 0.05) -> np.ndarray:
-        """As `alarm_rate`, of every control."""
+        """As `alarm_rate`, one rate per control."""
         sizes = np.abs(self.control_scores)
         pvalues = [_exceedances(np.delete(sizes, c, axis=0), own)[1] for c, own in enumerate(sizes)]
         return np.mean(np.array(pvalues) < level, axis=1)
@@ -103,14 +105,15 @@ class Departures(NamedTuple):
 def compare_subject(
     controls: Tasks,
     subject: Tasks,
-    learner: MTGBN | None = None,
+    estimator: MTGBN | None = None,
     *,
+    measure: str = DEFAULT_MEASURE,
     random_state: int | np.random.SeedSequence | np.random.Generator | None = None,
     n_jobs: int | None = None,
     store: str | Path | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], object] | None = None,
 ) -> Departures:
-    """Find the connections in which a subject departs from controls.
+    """Find the connections in which one subject departs from controls.
 
     Parameters
     ----------
@@ -118,14 +121,16 @@ def compare_subject(
         At least four.
     subject : Tasks of one task
         Read in the same way as the controls.
-    learner : MTGBN, optional
+    estimator : MTGBN, optional
         Its settings are used.
+    measure : str
+        A key of `mtgbn.compare.strengths.MEASURES`.
     random_state : int, numpy.random.SeedSequence or numpy.random.Generator, optional
-        Decides everything, whatever n_jobs.
+        Decides all results; n_jobs does not change them.
     n_jobs : int, optional
-        Processes; the group is fitted once for every control, without it.
+        Processes; for every control there is one fit of all other controls.
     store : path, optional
-        A file that has all controls done so far; if it exists, only the others are done.
+        A file that keeps the finished controls; if it exists, only the other controls are fitted.
     progress : callable, optional
         Called with the number of fits done and to do.
     """
@@ -133,22 +138,23 @@ def compare_subject(
     check_controls(n)
     if len(subject) == 1 and subject.names[0] in controls.names:
         raise InputError(f"{subject.names[0]!r} is among the controls; leave it out there")
-    learner = MTGBN() if learner is None else learner
+    measure_named(measure)
+    estimator = MTGBN() if estimator is None else estimator
     root = seed_sequence(random_state)
     seeds = root.spawn(n + 1)
     everybody = range(n)
-    settings = {**estimator_settings(learner), "seed": entropy_text(root)}
+    settings = {**estimator_settings(estimator), "seed": entropy_text(root), "measure": measure}
     known = Store(store, "controls", controls.fingerprint(settings))
-    # The subject comes last, and is not kept: so the controls' file serves every subject.
+    # The subject comes last and is not in the store, which can thus serve every subject.
     jobs = [
-        (k, controls[[c for c in everybody if c != k]], controls[k], learner, seeds[k])
+        (k, controls[[c for c in everybody if c != k]], controls[k], estimator, seeds[k])
         for k in everybody
         if k not in known.values
     ]
-    jobs.append((n, controls, subject, learner, seeds[n]))
+    jobs.append((n, controls, subject, estimator, seeds[n]))
     done = n + 1 - len(jobs)
     for k, each in Parallel(n_jobs, return_as="generator_unordered")(
-        delayed(_numbered)(*job, is_asked_for=job[0] == n) for job in jobs
+        delayed(_numbered)(*job, learn_subject=job[0] == n, measure=measure) for job in jobs
     ):
         if k < n:
             known.add(k, np.array([each.score, each.probability]))
@@ -157,23 +163,24 @@ def compare_subject(
         done += 1
         if progress is not None:
             progress(done, n + 1)
-    return departures_of(own, *np.stack([known.values[k] for k in everybody], axis=1))
+    scores, probabilities = np.stack([known.values[k] for k in everybody], axis=1)
+    return departures_of(own, scores, probabilities, measure)
 
 
 def check_controls(n: int) -> None:
-    """Refuse a group that cannot say what is usual."""
+    """Refuse fewer controls than a comparison needs."""
     if n < _FEWEST_CONTROLS:
         raise InputError(f"{n} controls are too few; at least {_FEWEST_CONTROLS} are needed")
 
 
-def _numbered(k: int, *arguments, is_asked_for: bool) -> tuple[int, "Outcome"]:
-    return k, compare_with_group(*arguments, is_asked_for)
+def _numbered(k: int, *arguments: Any, **options: Any) -> tuple[int, "Outcome"]:
+    return k, compare_with_group(*arguments, **options)
 
 
 class Outcome(NamedTuple):
-    """One subject against one group, pair by pair; strengths are Fisher's z.
+    """One subject against one group, pair by pair; strengths are on the scale of comparison.
 
-    ``subject`` is None for a control, of whom nobody asks.
+    ``subject`` is None for a control, whose own network is not needed.
     """
 
     score: np.ndarray
@@ -185,78 +192,91 @@ class Outcome(NamedTuple):
 
 
 def compare_with_group(
-    group: Tasks, subject: Tasks, learner: MTGBN, seed: np.random.SeedSequence, is_asked_for: bool
+    group: Tasks,
+    subject: Tasks,
+    estimator: MTGBN,
+    seed: np.random.SeedSequence,
+    *,
+    learn_subject: bool,
+    measure: str = DEFAULT_MEASURE,
 ) -> Outcome:
-    """Fit the group, and see how the subject departs from it."""
-    fitted = MTGBN(**learner.get_params()).set_params(n_jobs=1, random_state=seed)
-    with quietly():
+    """Fit the group, and score how the subject departs from it.
+
+    ``learn_subject``: also learn the subject's network with the group's sigma_h and edge prior.
+    """
+    fitted = MTGBN(**estimator.get_params()).set_params(n_jobs=1, random_state=seed)
+    with without_convergence_warnings():
         fitted.fit(group)
-    alone = fitted.fit_task(subject, alone=True)
+    single = fitted.fit_task(subject, alone=True)
     pairs = np.triu_indices(group.n_variables, 1)
     subject = subject.select_variables(group.variables)
     scatters = np.concatenate([group.scatters, subject.scatters])
-    strengths = connection_strengths(scatters, fitted.graphs_)[:, *pairs]
-    n_given = mean_conditions(fitted.graphs_)[pairs]
-    *noises, noise = [sampling_variance(n, n_given) for n in (*group.ns, *subject.ns)]
+    used = measure_named(measure)
+    strengths = used.of_pairs(scatters, fitted.graphs_)[:, *pairs]
+    variances = used.variance(np.array([*group.ns, *subject.ns]), fitted.graphs_)
+    *noises, noise = [each[pairs] for each in variances]
     counts = fitted.graphs_.sum(axis=0)
     return Outcome(
         score_departures(strengths[-1], strengths[:-1], noise, np.mean(noises, axis=0)),
-        alone.adjacency_probabilities[pairs],
+        single.adjacency_probabilities[pairs],
         strengths[-1],
         strengths[:-1].mean(axis=0),
         (counts + counts.T)[pairs],
-        fitted.fit_task(subject) if is_asked_for else None,
+        fitted.fit_task(subject) if learn_subject else None,
     )
 
 
 def departures_of(
-    own: Outcome, control_scores: np.ndarray, control_probabilities: np.ndarray
+    own: Outcome,
+    control_scores: np.ndarray,
+    control_probabilities: np.ndarray,
+    measure: str = DEFAULT_MEASURE,
 ) -> Departures:
-    """What one subject against the controls means, given every control against the others.
+    """Put the subject's departures in order, with p-values from the controls' departures.
 
     ``control_scores`` and ``control_probabilities`` are (controls, pairs).
     """
+    assert own.subject is not None  # only the subject's outcome comes here
     n, p = len(control_scores), own.subject.graph.shape[0]
     first, second = np.triu_indices(p, 1)
     order = np.argsort(-np.abs(own.score), kind="stable")
     at_least, pvalues = _exceedances(np.abs(control_scores), np.abs(own.score[order]))
     expected = (1 + at_least) / (1 + n)
     fdr = np.minimum(expected / np.arange(1, len(order) + 1), 1.0)
+    to_display = measure_named(measure).to_display
     return Departures(
-        own.subject,
-        first[order],
-        second[order],
-        own.probability[order],
-        control_probabilities.mean(axis=0)[order],
-        own.group_count[order],
-        n,
-        np.tanh(own.strength[order]),
-        np.tanh(own.group_strength[order]),
-        own.score[order],
-        pvalues,
-        expected,
-        np.minimum.accumulate(fdr[::-1])[::-1],
-        control_scores[:, order],
+        subject=own.subject,
+        source=first[order],
+        target=second[order],
+        probability=own.probability[order],
+        control_probability=control_probabilities.mean(axis=0)[order],
+        control_count=own.group_count[order],
+        n_controls=n,
+        strength=to_display(own.strength[order]),
+        control_strength=to_display(own.group_strength[order]),
+        score=own.score[order],
+        pvalue=pvalues,
+        expected_alarms=expected,
+        fdr=np.minimum.accumulate(fdr[::-1])[::-1],
+        control_scores=control_scores[:, order],
+        measure=measure,
     )
 
 
 def _exceedances(others: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """How many of the others are at least as large, and their share with oneself counted in."""
+    """Count the others that are at least as large, and their share with oneself counted too."""
     pooled = np.sort(others, axis=None)
-    at_least = pooled.size - np.searchsorted(pooled, sizes - 1e-12)
+    at_least = pooled.size - np.searchsorted(pooled, sizes - _SCORE_TOLERANCE)
     return at_least, (1 + at_least) / (1 + pooled.size)
 
 
 def score_departures(
-    own: np.ndarray,
-    others: np.ndarray,
-    noise: np.ndarray | float,
-    others_noise: np.ndarray | float,
+    own: np.ndarray, others: np.ndarray, noise: np.ndarray | float, others_noise: np.ndarray | float
 ) -> np.ndarray:
-    """Differences from the mean in standard deviations, which are drawn towards a common one.
+    """Differences from the mean in standard deviations, which are shrunken towards their average.
 
-    ``noise`` is the variance that a finite number of samples gives to the subject's Fisher's z,
-    ``others_noise`` its mean over the others: a subject with fewer samples may depart further.
+    ``noise`` is the sampling variance of the subject's strengths, ``others_noise`` the mean sampling
+    variance of the others: a subject with fewer samples may depart further.
     """
     mean, variance = others.mean(axis=0), others.var(axis=0, ddof=1)
     between = (variance + variance.mean()) / 2 - others_noise

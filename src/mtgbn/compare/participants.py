@@ -1,4 +1,4 @@
-"""Who is in which group: BIDS' participants.tsv, and the subjects' series matched to it."""
+"""The table of participants (BIDS' participants.tsv), its groups, and the series of a participant."""
 
 import os
 from collections import Counter
@@ -10,13 +10,7 @@ from mtgbn._utils.files import read_records
 from mtgbn._utils.names import listed
 from mtgbn.errors import InputError
 
-__all__ = [
-    "Participants",
-    "choose_groups",
-    "is_control",
-    "participant_of",
-    "read_participants",
-]
+__all__ = ["Participants", "choose_groups", "is_control", "participant_of", "read_participants"]
 
 _ID_COLUMNS = ("participant_id", "subject_id", "participant", "subject", "sub", "id")
 _GROUP_COLUMNS = (
@@ -24,7 +18,7 @@ _GROUP_COLUMNS = (
     *("patient_group", "cohort", "condition"),
 )
 _NO_LABEL = {"", "n/a", "na", "nan", "none"}
-# What controls are called; they are group b unless the user says otherwise.
+# Labels of control groups; controls are group b unless the user gives another order.
 _CONTROLS = {
     *("control", "controls", "ctrl", "con", "hc", "healthy", "healthy control", "healthy_control"),
     *("healthy controls", "nc", "normal", "typical", "td", "tdc", "tc", "cn"),
@@ -32,13 +26,14 @@ _CONTROLS = {
 
 
 class Participants(NamedTuple):
-    """A table of participants, as far as groups are concerned."""
+    """The groups in a table of participants."""
 
     source: str
+    """Path of the table."""
     column: str
-    """Of the groups."""
+    """Name of the column with the groups."""
     labels: dict[str, str | None]
-    """By participant, without ``sub-``; None: the table has no label."""
+    """Group by participant, who is named without ``sub-``; None where the cell is empty."""
 
 
 def read_participants(path: str | os.PathLike[str], column: str | None = None) -> Participants:
@@ -47,9 +42,9 @@ def read_participants(path: str | os.PathLike[str], column: str | None = None) -
     Parameters
     ----------
     path : path
-        With the column participant_id, whose ``sub-`` may be left out.
+        The table must have the column participant_id; its values may lack ``sub-``.
     column : str, optional
-        Of the groups. Left out: the one that is called group, diagnosis, dx or the like.
+        The column of the groups; default: the column with the name group, diagnosis, dx or similar.
     """
     file = Path(path)
     records = read_records(file, "participant")
@@ -57,8 +52,8 @@ def read_participants(path: str | os.PathLike[str], column: str | None = None) -
     ids = next((name for name in _ID_COLUMNS if name in columns), None)
     if ids is None:
         raise InputError(
-            f"{str(file)!r} has no column participant_id; it has {', '.join(columns)}. Name the column "
-            "of the subjects so"
+            f"{str(file)!r} has no column participant_id; it has {', '.join(columns)}. Give the column "
+            "of the subjects this name"
         )
     column = _group_column(str(file), [name for name in columns if name != ids], column)
     labels: dict[str, str | None] = {}
@@ -87,21 +82,21 @@ def _group_column(where: str, columns: Sequence[str], wanted: str | None) -> str
             if found
             else f"no column group or diagnosis; it has {', '.join(columns) or 'no other column'}"
         )
-        raise InputError(f"{where!r} has {problem}. Say which it is (column=..., --column)")
+        raise InputError(f"{where!r} has {problem}. Name the column (column=..., --column)")
     return found[0]
 
 
 def choose_groups(
     participants: Participants, groups: Sequence[str] | None = None
 ) -> tuple[str, str]:
-    """Labels of the groups a and b.
+    """Return the labels of the groups a and b.
 
     Parameters
     ----------
     participants : Participants
     groups : (str, str), optional
-        In this order. Left out: there must be two labels; b is the one by which controls are known
-        (control, HC, healthy, ...), or else the later one in alphabetical order.
+        The labels of a and b. By default the table must have two labels; b is the usual label of
+        controls (control, HC, healthy, ...) or, if neither is, the later one in alphabetical order.
     """
     counts = Counter(label for label in participants.labels.values() if label is not None)
     column, where = participants.column, participants.source
@@ -132,12 +127,12 @@ def choose_groups(
 
 
 def is_control(label: str) -> bool:
-    """Whether controls are known by this label."""
+    """Whether this is a usual label of controls."""
     return label.lower() in _CONTROLS
 
 
 def participant_of(task: str, known: Iterable[str]) -> str | None:
-    """The participant whose series a task is; None if there is none.
+    """Return the participant whose series a task holds; None if no participant fits.
 
     ``sub-01``, ``01`` and ``sub-01_ses-1`` are all participant 01.
     """
@@ -148,9 +143,9 @@ def participant_of(task: str, known: Iterable[str]) -> str | None:
 
 
 def refuse_no_match(participants: Participants, tasks: Sequence[str]) -> None:
-    """Raise an error that shows both, if no task is anybody's."""
+    """Refuse a table in which no task has a participant, and show names of both."""
     if not any(participant_of(task, participants.labels) for task in tasks):
         raise InputError(
             f"none of the participants of {participants.source!r} ({listed(participants.labels, 3)}) "
-            f"has data; the data are of {listed(tasks, 3)}. Name them alike"
+            f"has data; the data are of {listed(tasks, 3)}. Use the same names in both"
         )

@@ -1,8 +1,8 @@
-"""Is there any difference between the groups? Labels are exchanged, and everything is done again.
+"""Permutation test of the differences between two groups: labels are exchanged between subjects.
 
-Subjects whose graphs were learned together are not independent, so that exchanging the labels of graphs
-that were learned group by group finds differences where there are none. Either every relabelling is
-fitted anew, or all subjects are fitted as one cohort, whose graphs do not depend on the labels.
+Graphs that were learned jointly are not independent: exchanging the labels of graphs that were learned
+group by group would find differences where there are none. So either both groups of every relabelling
+are fitted anew, or all subjects are fitted as one cohort, whose graphs do not depend on the labels.
 """
 
 from collections.abc import Callable
@@ -11,33 +11,45 @@ from typing import NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
+from numpy.typing import ArrayLike
 
 from mtgbn._utils.arguments import check_count
 from mtgbn._utils.seeds import entropy_text, seed_sequence
 from mtgbn._utils.stores import Store, estimator_settings
-from mtgbn.compare.fitting import Fitting, GroupGraphs, check_groups, fit_groups
-from mtgbn.learn.estimator import Estimator
+from mtgbn.compare.fitting import (
+    AnyEstimator,
+    Fitting,
+    GroupGraphs,
+    check_groups,
+    clone,
+    fit_groups,
+)
 from mtgbn.tasks import Tasks
 
-__all__ = ["Permutations", "fit_seed", "permutation_test"]
+__all__ = ["Permutations", "RandomState", "fit_seed", "permutation_test"]
+
+RandomState = int | np.random.SeedSequence | np.random.Generator | None
+
+# Differences that differ by rounding errors only count as equal.
+_TOLERANCE = 1e-9
 
 
 class Permutations(NamedTuple):
-    """p-values of the largest difference and of every connection.
+    """p-values of every connection and of the largest difference, by relabelling.
 
     Attributes
     ----------
     differences : array (p, p)
         Share of group a that has i -> j minus that of group b.
     pvalues : array (p, p)
-        Of every i -> j, two-sided.
+        Two-sided p-value of every i -> j.
     corrected : array (p, p)
-        The same, for the largest difference anywhere: below .05 is a difference, however many
-        connections were looked at.
+        p-values corrected for the number of connections, by the distribution of the largest difference
+        of all connections.
     pair_differences, pair_pvalues, pair_corrected : array (p, p)
-        Of edges in either direction.
+        The same for edges in either direction.
     pvalue : float
-        Whether the groups differ in any pair: the smallest of `pair_corrected`.
+        p-value of the hypothesis that the groups differ in no pair: the smallest `pair_corrected`.
     n_permutations : int
     fitting : {"separate", "together"}
     """
@@ -55,40 +67,40 @@ class Permutations(NamedTuple):
 
 def permutation_test(
     tasks: Tasks,
-    is_a,
-    learner: Estimator,
+    is_a: ArrayLike,
+    estimator: AnyEstimator,
     *,
     n_permutations: int = 200,
     fitting: Fitting = "separate",
-    random_state=None,
+    random_state: RandomState = None,
     n_jobs: int | None = None,
     store: str | Path | None = None,
     observed: GroupGraphs | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], object] | None = None,
 ) -> Permutations:
-    """Compare the groups with relabelled ones.
+    """Compare the differences between the groups with those between relabelled groups.
 
     Parameters
     ----------
     tasks : Tasks
     is_a : array (m,) of bool
         Subjects of the first group.
-    learner : Estimator
+    estimator : MTGBN, SIG or AVG
     n_permutations : int
-        Each is fitted anew with ``fitting="separate"``; none is with "together".
+        Relabellings. With ``fitting="separate"`` each is fitted anew, with "together" none.
     fitting : {"separate", "together"}
         As in `fit_groups`.
     random_state : int, numpy.random.SeedSequence or numpy.random.Generator, optional
-        Decides everything, whatever n_jobs.
+        Decides all results; n_jobs does not change them.
     n_jobs : int, optional
         Processes.
     store : path, optional
-        A file that has all relabellings done so far; if it exists, only the others are done.
+        A file that keeps the finished relabellings; if it exists, only the others are fitted.
     observed : GroupGraphs, optional
-        The groups as they are, if they are fitted already: with ``random_state`` the seed that
-        `fit_seed` gives.
+        The fits of the groups with their true labels, if they exist: with the seed that
+        ``fit_seed(random_state)`` returns.
     progress : callable, optional
-        Called with the number of relabellings done and to do.
+        Called with the number of relabellings that are finished, and of all.
     """
     is_a = check_groups(tasks, is_a)
     check_count("n_permutations", n_permutations, 1)
@@ -96,72 +108,74 @@ def permutation_test(
     _, *label_seeds = seeds.spawn(n_permutations + 1)
     relabelled = [is_a[np.random.default_rng(seed).permutation(len(is_a))] for seed in label_seeds]
     if observed is None:
-        observed = fit_groups(tasks, is_a, learner, fitting=fitting, random_state=fit_seed(seeds))
+        observed = fit_groups(tasks, is_a, estimator, fitting=fitting, random_state=fit_seed(seeds))
     differences = _differences(observed.graphs_a, observed.graphs_b)
     if fitting == "together":
-        # Directions were chosen without the labels, too.
+        # The directions do not depend on the labels either.
         graphs = np.empty((len(tasks), *differences.shape[1:]), dtype=bool)
         graphs[is_a], graphs[~is_a] = observed[:2]
-        found = np.array([_differences(graphs[each], graphs[~each]) for each in relabelled])
+        under_null = np.array([_differences(graphs[each], graphs[~each]) for each in relabelled])
     else:
-        known = Store(store, "relabellings", _belongs_to(tasks, learner, is_a, seeds))
+        known = Store(store, "relabellings", _belongs_to(tasks, estimator, is_a, seeds))
         todo = [k for k in range(n_permutations) if k not in known.values]
         done = n_permutations - len(todo)
         results = Parallel(n_jobs, return_as="generator_unordered")(
-            delayed(_relabelled)(k, tasks, relabelled[k], learner, label_seeds[k]) for k in todo
+            delayed(_relabelled)(k, tasks, relabelled[k], estimator, label_seeds[k]) for k in todo
         )
         for k, difference in results:
             known.add(k, difference)
             done += 1
             if progress is not None:
                 progress(done, n_permutations)
-        found = np.array([known.values[k] for k in range(n_permutations)])
-    values, corrected = _pvalues(differences, found)
+        under_null = np.array([known.values[k] for k in range(n_permutations)])
+    values, corrected = _pvalues(differences, under_null)
     return Permutations(
-        differences[0],
-        values[0],
-        corrected[0],
-        differences[1],
-        values[1],
-        corrected[1],
-        float(np.nanmin(corrected[1])),
-        n_permutations,
-        fitting,
+        differences=differences[0],
+        pvalues=values[0],
+        corrected=corrected[0],
+        pair_differences=differences[1],
+        pair_pvalues=values[1],
+        pair_corrected=corrected[1],
+        pvalue=float(np.nanmin(corrected[1])),
+        n_permutations=n_permutations,
+        fitting=fitting,
     )
 
 
-def fit_seed(random_state) -> np.random.SeedSequence:
-    """The seed of the fit of the groups as they are, in a test with this random_state."""
+def fit_seed(random_state: RandomState) -> np.random.SeedSequence:
+    """Return the seed of the fit with the true labels, in a test with this random_state."""
     return seed_sequence(random_state).spawn(1)[0]
 
 
-def _belongs_to(tasks: Tasks, learner: Estimator, is_a: np.ndarray, seeds) -> dict[str, str]:
-    seed = entropy_text(seeds)
-    return tasks.fingerprint({**estimator_settings(learner), "is_a": is_a, "seed": seed})
+def _belongs_to(
+    tasks: Tasks, estimator: AnyEstimator, is_a: np.ndarray, seeds: np.random.SeedSequence
+) -> dict[str, str]:
+    settings = {**estimator_settings(estimator), "is_a": is_a, "seed": entropy_text(seeds)}
+    return tasks.fingerprint(settings)
 
 
 def _differences(graphs_a: np.ndarray, graphs_b: np.ndarray) -> np.ndarray:
-    """Of the shares, for directed and for undirected connections, (2, p, p)."""
+    """Differences of the shares, of directed and of undirected connections, (2, p, p)."""
     difference = graphs_a.mean(axis=0) - graphs_b.mean(axis=0)
     return np.array([difference, difference + difference.T])  # no pair has both directions
 
 
-def _relabelled(k: int, tasks: Tasks, is_a: np.ndarray, learner: Estimator, seed):
-    learner = type(learner)(**learner.get_params()).set_params(n_jobs=1)
-    found = fit_groups(tasks, is_a, learner, random_state=seed, quiet=True)
-    return k, _differences(found.graphs_a, found.graphs_b)
+def _relabelled(
+    k: int, tasks: Tasks, is_a: np.ndarray, estimator: AnyEstimator, seed: np.random.SeedSequence
+) -> tuple[int, np.ndarray]:
+    fits = fit_groups(tasks, is_a, clone(estimator, n_jobs=1), random_state=seed, quiet=True)
+    return k, _differences(fits.graphs_a, fits.graphs_b)
 
 
-def _pvalues(observed: np.ndarray, found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of every connection, and for the largest of all: (2, p, p) each, nan on the diagonal.
+def _pvalues(observed: np.ndarray, relabelled: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """p-values and corrected p-values of every connection: (2, p, p) each, nan on the diagonal.
 
-    The groups as they are count as one of the relabellings, so that no p-value is 0.
+    The true labels count as one of the relabellings, so that no p-value is 0.
     """
-    n, tolerance = len(found), 1e-9
-    sizes, size = np.abs(found), np.abs(observed)
-    values = (1 + (sizes >= size - tolerance).sum(axis=0)) / (n + 1)
+    n, sizes, size = len(relabelled), np.abs(relabelled), np.abs(observed) - _TOLERANCE
+    values = (1 + (sizes >= size).sum(axis=0)) / (n + 1)
     largest = sizes.max(axis=(2, 3))[:, :, None, None]
-    corrected = (1 + (largest >= size - tolerance).sum(axis=0)) / (n + 1)
+    corrected = (1 + (largest >= size).sum(axis=0)) / (n + 1)
     for each in (*values, *corrected):
         np.fill_diagonal(each, np.nan)
     return values, corrected

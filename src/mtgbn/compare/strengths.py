@@ -1,24 +1,88 @@
-"""How strong every connection is in a subject, by the networks of a group (docs/model.md, section 18).
+"""Measures of how strong a connection is (docs/model.md, section 18).
 
-In a network a variable depends on those that are not its descendants through its parents alone. So the
-partial correlation of two variables given the parents of the later one is 0 where the network joins
-them by no edge, and measures the edge where it does. The group says which are the parents; a subject's
-own data would have to say that as well as how strong a connection is.
+All measures are here. `MEASURES` has those that compare one subject with a group, by name: to add one,
+write its functions and add an entry; `compare_one(measure=NAME)` then uses it, and tables and
+sentences take their words from the entry. `standardised_coefficients` measures the edges of one graph.
+
+The measure "partial_correlation": given its parents, a variable of a network is independent of all
+other variables that are not its descendants. So the partial correlation of two variables given the
+parents of the later one is 0 where the network has no edge between them, and measures the edge where
+it has one. The parents are those in the group's networks, because the data of one subject would
+otherwise have to tell the parents as well as the strength.
 """
+
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
+from mtgbn._utils.names import unknown_name
 from mtgbn.errors import InputError
 from mtgbn.graphs.dags import descendants
 
-__all__ = ["connection_strengths", "mean_conditions", "sampling_variance"]
+__all__ = [
+    "DEFAULT_MEASURE",
+    "MEASURES",
+    "StrengthMeasure",
+    "connection_strengths",
+    "mean_conditions",
+    "measure_named",
+    "sampling_variance",
+    "standardised_coefficients",
+]
 
-# Partial correlations of collinear variables stay finite.
-_LARGEST = 1 - 1e-12
+# Fisher's z of a partial correlation closer to 1 would not be finite.
+_LARGEST_CORRELATION = 1 - 1e-12
+
+
+class StrengthMeasure(NamedTuple):
+    """A measure of the strength of every pair, with which one subject can be compared with a group.
+
+    Attributes
+    ----------
+    label : str
+        What sentences call it.
+    description : str
+        What tables say about it.
+    of_pairs : callable
+        Takes the scatters of subjects, (subjects, p, p), and the DAGs of the group, (members, p, p);
+        returns symmetric strengths, (subjects, p, p), on a scale on which differences are meaningful.
+    variance : callable
+        Takes n of the subjects, (subjects,), and the DAGs of the group; returns the sampling variances
+        of the strengths, (subjects, p, p).
+    to_display : callable
+        From the scale of ``of_pairs`` to the scale that tables show.
+    """
+
+    label: str
+    description: str
+    of_pairs: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    variance: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    to_display: Callable[[np.ndarray], np.ndarray]
+
+
+def measure_named(name: str) -> StrengthMeasure:
+    """Return the entry of `MEASURES`, or say which entries there are."""
+    if name not in MEASURES:
+        raise unknown_name(name, list(MEASURES), "measure")
+    return MEASURES[name]
+
+
+def standardised_coefficients(graph: np.ndarray, covariance: np.ndarray) -> np.ndarray:
+    """Regress every variable on its parents, all scaled to variance 1; (p, p), 0 without an edge."""
+    deviations = np.sqrt(np.diag(covariance))
+    correlation = covariance / np.outer(deviations, deviations)
+    coefficients = np.zeros(graph.shape)
+    for child in range(len(graph)):
+        parents = np.flatnonzero(graph[:, child])
+        if len(parents):
+            square = correlation[np.ix_(parents, parents)]
+            coefficients[parents, child] = np.linalg.solve(square, correlation[parents, child])
+    return coefficients
 
 
 def connection_strengths(scatters: np.ndarray, graphs: np.ndarray) -> np.ndarray:
-    """Partial correlations of all pairs given parents in the graphs of a group, as Fisher's z.
+    """Fisher's z of the partial correlations of all pairs, given parents in the graphs of a group.
 
     Parameters
     ----------
@@ -29,8 +93,8 @@ def connection_strengths(scatters: np.ndarray, graphs: np.ndarray) -> np.ndarray
     Returns
     -------
     array (subjects, p, p)
-        Symmetric, 0 on the diagonal; the mean over the graphs. Where a graph has neither variable before
-        the other, the mean of both ways.
+        Symmetric, 0 on the diagonal; the mean over the graphs. Where neither variable is a descendant
+        of the other in a graph, the mean over the parents of one and the parents of the other.
     """
     p = scatters.shape[1]
     weights = _weights(graphs)
@@ -48,47 +112,63 @@ def connection_strengths(scatters: np.ndarray, graphs: np.ndarray) -> np.ndarray
 
 
 def mean_conditions(graphs: np.ndarray) -> np.ndarray:
-    """How many variables the strength of every pair is conditional on, mean over the graphs, (p, p)."""
-    # Parents of the column's variable, other than the row's.
-    numbers = graphs.sum(axis=1)[:, None, :] - graphs
-    found = (_weights(graphs) * numbers).mean(axis=0)
-    found += found.T
-    np.fill_diagonal(found, 0.0)
-    return found
+    """Count the variables that every pair's strength is conditional on, mean over the graphs, (p, p)."""
+    # Parents of the column's variable, other than the row's variable.
+    n_parents = graphs.sum(axis=1)[:, None, :] - graphs
+    mean = (_weights(graphs) * n_parents).mean(axis=0)
+    mean += mean.T
+    np.fill_diagonal(mean, 0.0)
+    return mean
 
 
-def sampling_variance(n: float, n_given: np.ndarray) -> np.ndarray:
-    """Variance of Fisher's z of a partial correlation given so many variables, with n samples.
+def sampling_variance(n: float | np.ndarray, n_given: np.ndarray) -> np.ndarray:
+    """Variance of Fisher's z of a partial correlation given ``n_given`` variables, from n samples.
 
-    Below three samples more than variables it has none; it is then taken to be 1.
+    The usual formula needs n of at least ``n_given + 3``; below that, the variance is taken to be 1.
     """
     return 1.0 / np.maximum(n - n_given - 2.0, 1.0)
 
 
 def _weights(graphs: np.ndarray) -> np.ndarray:
-    """1 where the row's variable comes first, 0 where the column's does, 1/2 where neither."""
+    """1 where the column's variable is a descendant of the row's, 0 for the reverse, else 1/2."""
     below = np.array([descendants(graph) for graph in graphs])
     return (1.0 + below - below.transpose(0, 2, 1)) / 2
 
 
 def _given_parents(scatters: np.ndarray, node: int, parents: np.ndarray) -> np.ndarray:
-    """Fisher's z of every variable's partial correlation with a node, given its (other) parents."""
+    """Fisher's z of every variable's partial correlation with a node, given the node's other parents."""
     family = np.append(parents, node)
     q = len(parents)
     try:
         factor = np.linalg.cholesky(scatters[:, family[:, None], family])
     except np.linalg.LinAlgError:
         raise InputError(
-            f"in some subject the variables at positions {family.tolist()} are collinear, so that their "
-            "partial correlations have no value; leave one of them out, or use more rows"
+            f"the variables at positions {family.tolist()} are collinear in a subject, so that their "
+            "partial correlations are undefined; leave one of them out, or use more rows"
         ) from None
     whitened = np.linalg.solve(factor[:, :q, :q], scatters[:, parents])
     residuals = scatters[:, :, node] - np.einsum("sqi,sq->si", whitened, factor[:, q, :q])
     variances = np.einsum("sii->si", scatters) - (whitened**2).sum(axis=1)
     variances[:, parents] = 1.0
     correlations = residuals / np.sqrt(variances * variances[:, node, None])
-    # Of a parent: columns of the inverse factor belong to the precisions within the family.
+    # A parent's partial correlation follows from the precision matrix of the family.
     inverse = np.linalg.solve(factor, np.eye(q + 1))
     correlations[:, parents] = -inverse[:, q, :q] / np.linalg.norm(inverse[:, :, :q], axis=1)
     correlations[:, node] = 0.0
-    return np.arctanh(np.clip(correlations, -_LARGEST, _LARGEST))
+    return np.arctanh(np.clip(correlations, -_LARGEST_CORRELATION, _LARGEST_CORRELATION))
+
+
+def _variances_given_parents(ns: np.ndarray, graphs: np.ndarray) -> np.ndarray:
+    return sampling_variance(ns[:, None, None], mean_conditions(graphs))
+
+
+DEFAULT_MEASURE = "partial_correlation"
+MEASURES = {
+    DEFAULT_MEASURE: StrengthMeasure(
+        label="partial correlation",
+        description="partial correlation in the subject, given the parents in the controls' networks",
+        of_pairs=connection_strengths,
+        variance=_variances_given_parents,
+        to_display=np.tanh,
+    )
+}

@@ -1,19 +1,29 @@
-"""A whole comparison of two groups: every template fitted, counted, tested and permuted."""
+"""Whole comparisons: two groups of subjects, or one subject and controls, template by template."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from mtgbn._utils.arguments import check_count
 from mtgbn._utils.names import check_variables, name_position
 from mtgbn._utils.seeds import seed_sequence
-from mtgbn.compare.fitting import Fitting, GroupGraphs, check_groups, fit_groups
-from mtgbn.compare.groups import Connections, Degrees, compare_graphs, count_degrees
+from mtgbn.compare.connections import Connections, Degrees, compare_graphs, count_degrees
+from mtgbn.compare.fitting import (
+    AnyEstimator,
+    Fitting,
+    GroupGraphs,
+    Progress,
+    check_groups,
+    clone,
+    fit_groups,
+)
 from mtgbn.compare.methods import Method, MethodGraphs, check_methods, match_methods
 from mtgbn.compare.one_subject import Departures, check_controls, compare_subject
-from mtgbn.compare.permutation import Permutations, fit_seed, permutation_test
+from mtgbn.compare.permutation import Permutations, RandomState, fit_seed, permutation_test
+from mtgbn.compare.strengths import DEFAULT_MEASURE, measure_named
 from mtgbn.compare.templates import EVERYTHING
 from mtgbn.errors import InputError
 from mtgbn.learn import MTGBN
@@ -24,14 +34,13 @@ __all__ = [
     "Study",
     "SubjectStudy",
     "TemplateComparison",
-    "check_comparison",
-    "check_subject",
+    "check_group_comparison",
+    "check_subject_comparison",
     "compare_groups",
     "compare_one",
 ]
 
 Templates = Mapping[str, Sequence[str]]
-Progress = Callable[[str, int, int], None]
 
 
 class TemplateComparison(NamedTuple):
@@ -41,19 +50,19 @@ class TemplateComparison(NamedTuple):
     ----------
     name : str
     variables : tuple of str
-    found : GroupGraphs
-        Graphs of both groups with the directions aligned, and the fitted learners.
+    fits : GroupGraphs
+        Graphs of both groups with directions that agree, and the fitted estimators.
     directed, undirected : Connections
         Tests of i -> j, and of an edge in either direction.
     degrees_a, degrees_b : Degrees
     permutations : Permutations or None
     methods : list of MethodGraphs
-        All with as many edges per subject; empty if none was asked for.
+        Graphs by other methods with the same number of edges; empty if none was asked for.
     """
 
     name: str
     variables: tuple[str, ...]
-    found: GroupGraphs
+    fits: GroupGraphs
     directed: Connections
     undirected: Connections
     degrees_a: Degrees
@@ -63,35 +72,47 @@ class TemplateComparison(NamedTuple):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the fits warned of; what all data are like is for the caller to say, once."""
-        names = ("all",) if len(self.found.learners) == 1 else ("a", "b")
+        """Warnings of the fits, without those about the data, which `read_cohort` gives once."""
         return tuple(
             f"{self.name}, group {name}: {warning}"
-            for name, learner in zip(names, self.found.learners, strict=True)
-            for warning in getattr(learner, "warnings_", ())
-            if warning not in unequal_scales(learner.tasks_)
+            for name, estimator in self.fits.named_estimators.items()
+            for warning in getattr(estimator, "warnings_", ())
+            if warning not in unequal_scales(estimator.tasks_)
         )
 
     @property
     def converged(self) -> bool:
-        """Whether all fits did."""
-        return all(getattr(each, "converged_", True) for each in self.found.learners)
+        """Whether all fits converged."""
+        return all(getattr(each, "converged_", True) for each in self.fits.estimators)
 
 
 class Study(NamedTuple):
-    """Two groups, compared template by template.
+    """Two groups, compared template by template; the result of `compare_groups`.
 
     Attributes
     ----------
     label_a, label_b : str
-        What the groups are called.
+        Labels of the groups.
     names_a, names_b : tuple of str
-        Subjects.
+        Names of their subjects.
     templates : tuple of TemplateComparison
     fitting : {"separate", "together"}
     n_permutations : int
     n_edges : int or None
-        That all methods were brought to; None: as many as mtgbn found in the subject.
+        Edges per subject of all methods; None: as many as mtgbn found in the subject.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mtgbn import SIG, Tasks
+    >>> rows = np.random.default_rng(0).normal(size=(6, 40, 2))
+    >>> rows[:3, :, 1] += 2 * rows[:3, :, 0]
+    >>> study = compare_groups(Tasks.from_any(rows), np.arange(6) < 3, SIG(), random_state=0)
+    >>> study.names_a
+    ('task0', 'task1', 'task2')
+    >>> (template,) = study.templates
+    >>> template.undirected.count_a, template.undirected.count_b
+    (array([3]), array([0]))
     """
 
     label_a: str
@@ -105,18 +126,30 @@ class Study(NamedTuple):
 
 
 class SubjectStudy(NamedTuple):
-    """One subject against controls, template by template."""
+    """One subject against controls, template by template; the result of `compare_one`.
+
+    Attributes
+    ----------
+    subject : str
+    controls : tuple of str
+    templates : dict
+        The variables of every template, and the `Departures` of the subject.
+
+    Examples
+    --------
+    >>> SubjectStudy("sub-01", ("sub-02", "sub-03", "sub-04", "sub-05"), {}).controls[0]
+    'sub-02'
+    """
 
     subject: str
     controls: tuple[str, ...]
     templates: dict[str, tuple[tuple[str, ...], Departures]]
-    """The variables, and how the subject departs."""
 
 
 def compare_groups(
     tasks: Tasks,
-    is_a,
-    learner: MTGBN | None = None,
+    is_a: ArrayLike,
+    estimator: AnyEstimator | None = None,
     *,
     labels: tuple[str, str] = ("a", "b"),
     templates: Templates | None = None,
@@ -126,7 +159,7 @@ def compare_groups(
     n_edges: int | None = None,
     series: Mapping[str, np.ndarray] | None = None,
     repetition_time: float | None = None,
-    random_state=None,
+    random_state: RandomState = None,
     n_jobs: int | None = None,
     folder: Path | None = None,
     progress: Progress | None = None,
@@ -138,41 +171,56 @@ def compare_groups(
     tasks : Tasks
         All subjects.
     is_a : array (m,) of bool
-        Those of the first group.
-    learner : MTGBN, optional
-        Its settings are used.
+        The subjects of the first group.
+    estimator : MTGBN, optional
+        Its settings are used; it stays unfitted. With prior knowledge, graphs keep the directions that
+        each group's search found; without, directions agree over both groups.
     labels : (str, str)
-        What the groups are called.
+        Labels of the groups.
     templates : mapping, optional
-        Sets of variables that are compared by themselves, by name. Default: all variables as one.
+        Sets of variables by name, each compared as one network. Default: one set with all variables.
     fitting : {"separate", "together"}
-        As in `fit_groups`.
+        "separate": one fit per group, so that each group has its own sigma_h and edge prior.
+        "together": one fit of all subjects as one cohort, which does not know the groups.
     n_permutations : int
-        Relabellings; with ``fitting="separate"`` each is fitted anew.
+        Relabellings of the permutation test; with ``fitting="separate"`` each is fitted anew.
     methods : sequence of {"mtgbn", "sig", "gc", "rdcm"}
-        To put beside each other at the same density; see `match_methods`.
+        Methods to compare at the same number of edges: the estimator, single tasks, Granger causality,
+        regression DCM.
     n_edges : int, optional
-        Per subject, for all methods; default: as many as mtgbn finds in the subject.
+        Edges per subject, for all methods; default: as many as mtgbn finds in the subject.
     series, repetition_time
         For gc and rdcm: the rows of every subject by name, one column per variable of ``tasks``, and
-        the seconds between them.
+        the seconds between rows.
     random_state : int, numpy.random.SeedSequence or numpy.random.Generator, optional
-        Decides everything, whatever n_jobs.
+        Decides all results; n_jobs does not change them.
     n_jobs : int, optional
-        Tasks searched at once within a fit, and relabellings at once.
+        Tasks searched at the same time within a fit, and relabellings fitted at the same time.
     folder : path, optional
-        Where fits and relabellings are kept as they are done. After an interruption, the same call
-        goes on from there.
+        Keeps the checkpoints of the fits and the finished relabellings. After an interruption, the same
+        call resumes from there.
     progress : callable, optional
-        Called with what is being done, how much of it is done, and how much there is.
+        Called with a description of the current step, the parts of it that are done, and all parts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mtgbn import SIG, Tasks
+    >>> rows = np.random.default_rng(0).normal(size=(6, 40, 3))
+    >>> rows[:3, :, 1] += 2 * rows[:3, :, 0]
+    >>> study = compare_groups(
+    ...     Tasks.from_any(rows), np.arange(6) < 3, SIG(), labels=("patient", "control"), random_state=0
+    ... )
+    >>> pairs = study.templates[0].undirected
+    >>> pairs.source[0].item(), pairs.target[0].item(), pairs.count_a[0].item()
+    (0, 1, 3)
     """
     is_a = check_groups(tasks, is_a)
     check_count("n_permutations", n_permutations, 0)
-    learner = MTGBN() if learner is None else learner
-    learner = type(learner)(**learner.get_params()).set_params(n_jobs=n_jobs)
-    check_comparison(
+    estimator = clone(MTGBN() if estimator is None else estimator, n_jobs=n_jobs)
+    check_group_comparison(
         tasks,
-        learner,
+        estimator,
         templates=templates,
         methods=methods,
         n_edges=n_edges,
@@ -180,82 +228,80 @@ def compare_groups(
         repetition_time=repetition_time,
     )
     parts = _parts(tasks, templates)
-    is_matched = n_edges is not None or tuple(methods) != ("mtgbn",)
+    compares_methods = n_edges is not None or tuple(methods) != ("mtgbn",)
     compared = []
     seeds = seed_sequence(random_state).spawn(len(parts))
     for number, ((name, part), seed) in enumerate(zip(parts.items(), seeds, strict=True)):
         report = _within(name, progress)
-        place = None
+        own_folder = None
         if folder is not None:
-            place = Path(folder) / f"template-{number}"
-            place.mkdir(parents=True, exist_ok=True)
-        own = fit_seed(seed)
-        found = fit_groups(
+            own_folder = Path(folder) / f"template-{number}"
+            own_folder.mkdir(parents=True, exist_ok=True)
+        own_seed = fit_seed(seed)
+        fits = fit_groups(
             part,
             is_a,
-            learner,
+            estimator,
             fitting=fitting,
-            random_state=own,
+            random_state=own_seed,
             quiet=True,
-            checkpoints=place,
+            checkpoints=own_folder,
             progress=report,
         )
-        matched = []
-        if is_matched:
+        matched: list[MethodGraphs] = []
+        if compares_methods:
             if report is not None:
                 report("methods at the same density", 0, 1)
             columns = [tasks.variables.index(variable) for variable in part.variables]
-            rows = {each: np.asarray(series[each])[:, columns] for each in series or {}}
             matched = match_methods(
-                *(part, is_a, methods, found, learner),
+                *(part, is_a, methods, fits, estimator),
                 n_edges=n_edges,
-                series=rows,
+                series={each: np.asarray(v)[:, columns] for each, v in (series or {}).items()},
                 repetition_time=repetition_time,
                 fitting=fitting,
-                random_state=own,
+                random_state=own_seed,
             )
         permutations = None
         if n_permutations:
             permutations = permutation_test(
-                *(part, is_a, learner),
+                *(part, is_a, estimator),
                 n_permutations=n_permutations,
                 fitting=fitting,
                 random_state=seed,
                 n_jobs=n_jobs,
-                store=None if place is None else place / "permutations.npz",
-                observed=found,
-                progress=None
-                if report is None
-                else lambda done, total, report=report: report("relabellings", done, total),
+                store=None if own_folder is None else own_folder / "permutations.npz",
+                observed=fits,
+                progress=_counted("relabellings", report),
             )
-        graphs = found.graphs_a, found.graphs_b
+        graphs = fits.graphs_a, fits.graphs_b
         compared.append(
             TemplateComparison(
-                name,
-                part.variables,
-                found,
-                compare_graphs(*graphs),
-                compare_graphs(*graphs, directed=False),
-                *map(count_degrees, graphs),
-                permutations,
-                matched,
+                name=name,
+                variables=part.variables,
+                fits=fits,
+                directed=compare_graphs(*graphs),
+                undirected=compare_graphs(*graphs, directed=False),
+                degrees_a=count_degrees(fits.graphs_a),
+                degrees_b=count_degrees(fits.graphs_b),
+                permutations=permutations,
+                methods=matched,
             )
         )
     names = np.array(tasks.names, dtype=object)
     return Study(
         *labels,
-        tuple(names[is_a]),
-        tuple(names[~is_a]),
-        tuple(compared),
-        fitting,
-        n_permutations,
-        n_edges,
+        names_a=tuple(names[is_a]),
+        names_b=tuple(names[~is_a]),
+        templates=tuple(compared),
+        fitting=fitting,
+        n_permutations=n_permutations,
+        n_edges=n_edges,
     )
 
 
-def check_comparison(
+def check_group_comparison(
     tasks: Tasks,
-    learner: MTGBN,
+    estimator: AnyEstimator,
     *,
     templates: Templates | None,
     methods: Sequence[str],
@@ -263,68 +309,88 @@ def check_comparison(
     series: Mapping[str, np.ndarray] | None,
     repetition_time: float | None,
 ) -> None:
-    """Raise what is wrong with the settings of a comparison of groups, before anything is done."""
+    """Refuse settings of `compare_groups` that cannot be carried out, before anything is fitted."""
     for part in _parts(tasks, templates).values():
-        learner.check(part)
-        check_methods(methods, part, n_edges, series, repetition_time)
+        estimator.check(part)
+        check_methods(
+            part, methods, n_edges=n_edges, series=series, repetition_time=repetition_time
+        )
 
 
-def check_subject(
-    tasks: Tasks, subject: str, learner: MTGBN, *, templates: Templates | None
+def check_subject_comparison(
+    tasks: Tasks, subject: str, estimator: AnyEstimator, *, templates: Templates | None
 ) -> None:
-    """As `check_comparison`, of one subject with controls."""
+    """Refuse settings of `compare_one` that cannot be carried out, before anything is fitted."""
     name_position(subject, tasks.names, "task")
     check_controls(len(tasks) - 1)
     for part in _parts(tasks, templates).values():
-        learner.check(part)
+        estimator.check(part)
 
 
 def compare_one(
     tasks: Tasks,
     subject: str,
-    learner: MTGBN | None = None,
+    estimator: MTGBN | None = None,
     *,
     templates: Templates | None = None,
-    random_state=None,
+    measure: str = DEFAULT_MEASURE,
+    random_state: RandomState = None,
     n_jobs: int | None = None,
     folder: Path | None = None,
     progress: Progress | None = None,
 ) -> SubjectStudy:
-    """Compare one subject with controls, template by template; see `compare_subject`.
+    """Compare one subject with controls, template by template.
+
+    The controls are fitted, and the strength of every connection in the subject is compared with its
+    distribution over the controls. Every control is then compared with the other controls in the same
+    way, which gives p-values and false discovery rates.
 
     Parameters
     ----------
     tasks : Tasks
-        The controls and the subject, nobody else.
+        The controls, at least four, and the subject.
     subject : str
         Name of the subject's task.
-    learner, templates, random_state, n_jobs, folder, progress
+    measure : str
+        How the strength of a connection is measured: a key of `mtgbn.compare.strengths.MEASURES`.
+    estimator, templates, random_state, n_jobs, folder, progress
         As for `compare_groups`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mtgbn import MTGBN, Tasks
+    >>> rows = np.random.default_rng(0).normal(size=(5, 60, 2))
+    >>> rows[4, :, 1] += 2 * rows[4, :, 0]
+    >>> quick = MTGBN(n_draws=8, n_restarts=0, max_iter=2)
+    >>> study = compare_one(Tasks.from_any(rows), "task4", quick, random_state=0)
+    >>> variables, departures = study.templates["all"]
+    >>> bool(departures.score[0] > 0)
+    True
     """
-    learner = MTGBN() if learner is None else learner
-    check_subject(tasks, subject, learner, templates=templates)
+    estimator = MTGBN() if estimator is None else estimator
+    measure_named(measure)
+    check_subject_comparison(tasks, subject, estimator, templates=templates)
     place = name_position(subject, tasks.names, "task")
     controls = [t for t in range(len(tasks)) if t != place]
     parts = _parts(tasks, templates)
-    found = {}
+    compared = {}
     seeds = seed_sequence(random_state).spawn(len(parts))
     for number, ((name, part), seed) in enumerate(zip(parts.items(), seeds, strict=True)):
-        report = _within(name, progress)
         if folder is not None:
             Path(folder).mkdir(parents=True, exist_ok=True)
         departures = compare_subject(
             part[controls],
             part[place],
-            learner,
+            estimator,
+            measure=measure,
             random_state=seed,
             n_jobs=n_jobs,
             store=None if folder is None else Path(folder) / f"controls-{number}.npz",
-            progress=None
-            if report is None
-            else lambda done, total, report=report: report("fits", done, total),
+            progress=_counted("fits", _within(name, progress)),
         )
-        found[name] = (part.variables, departures)
-    return SubjectStudy(subject, tuple(tasks.names[t] for t in controls), found)
+        compared[name] = (part.variables, departures)
+    return SubjectStudy(subject, tuple(tasks.names[t] for t in controls), compared)
 
 
 def _parts(tasks: Tasks, templates: Templates | None) -> dict[str, Tasks]:
@@ -342,3 +408,9 @@ def _within(template: str, progress: Progress | None) -> Progress | None:
     if progress is None:
         return None
     return lambda what, done, total: progress(f"{template}, {what}", done, total)
+
+
+def _counted(what: str, progress: Progress | None) -> Callable[[int, int], object] | None:
+    if progress is None:
+        return None
+    return lambda done, total: progress(what, done, total)

@@ -1,4 +1,4 @@
-"""Which variables are compared together."""
+"""Templates: named sets of variables, each compared as one network."""
 
 import os
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from pathlib import Path
 from mtgbn._utils.files import check_columns, read_records
 from mtgbn._utils.names import listed
 from mtgbn.errors import InputError
-from mtgbn.fmri.regions import load_regions, some
+from mtgbn.fmri.regions import load_regions
 
 __all__ = ["EVERYTHING", "find_templates"]
 
@@ -23,20 +23,28 @@ def find_templates(
     ----------
     variables : sequence of str
     source : path or "all", optional
-        A table (.tsv or .csv) with the columns name and template, such as one that regions were
-        extracted with; a variable may be in several. "all": all variables together. Left out: the
+        A table (.tsv or .csv) with the columns name and template, such as the table of the regions;
+        a variable may be in several templates. "all": one template with all variables. Default: the
         paper's templates, if all variables are regions of the paper, by name (aDMN1, ...) or by label;
-        else all together.
+        else one template with all variables.
 
     Returns
     -------
     templates : dict
         The variables of every template, in the order of the data.
     notes : tuple of str
-        What was left out.
+        Sentences about variables that are in the data or in the table only.
+
+    Examples
+    --------
+    >>> find_templates(["left", "right"])
+    ({'all': ('left', 'right')}, ())
+    >>> templates, notes = find_templates(["aDMN1", "aDMN2", "vDMN1", "vDMN2"])
+    >>> templates
+    {'aDMN': ('aDMN1', 'aDMN2'), 'vDMN': ('vDMN1', 'vDMN2')}
     """
     if source is None:
-        return _of_the_paper(variables) or {EVERYTHING: tuple(variables)}, ()
+        return _paper_templates(variables) or {EVERYTHING: tuple(variables)}, ()
     if source == EVERYTHING:
         return {EVERYTHING: tuple(variables)}, ()
     path = Path(source)
@@ -53,32 +61,32 @@ def find_templates(
     for template, names in templates.items():
         if len(names) < 2:
             raise InputError(
-                f"template {template!r} of {str(path)!r} has {len(names)} of the variables, of which "
-                f"there are {listed(variables)}; it needs at least two. Names must be those of the data"
+                f"template {template!r} of {str(path)!r} has {len(names)} of the variables "
+                f"{listed(variables)}; it needs at least two, with the same names as in the data"
             )
     if not templates:
-        raise InputError(f"{str(path)!r} puts no region into a template; fill in the column")
+        raise InputError(f"{str(path)!r} has no region with a template; fill in the column")
     used = {name for names in templates.values() for name in names}
     without = [name for name in variables if name not in used]
     absent = [name for names in members.values() for name in names if name not in used]
     notes = []
     if without:
-        notes.append(f"in no template, and left out: {some(without)}")
+        notes.append(f"in no template, and left out: {listed(without)}")
     if absent:
-        notes.append(f"in {str(path)!r}, but not in the data: {some(sorted(absent))}")
+        notes.append(f"in {str(path)!r}, but not in the data: {listed(sorted(absent))}")
     return templates, tuple(notes)
 
 
-def _of_the_paper(variables: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """The paper's templates of these variables; none if one is no region of the paper."""
+def _paper_templates(variables: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Return the paper's templates; an empty dict unless all variables are regions of the paper."""
     regions = load_regions("all")
     for names in (regions.names, regions.labels):
         template_of = dict(zip(names, regions.templates, strict=True))
-        # A label that two templates have says nothing.
+        # A label in two templates does not tell the template.
         ambiguous = {name for name in names if names.count(name) > 1}
         if all(name in template_of and name not in ambiguous for name in variables):
-            found: dict[str, tuple[str, ...]] = {}
+            templates: dict[str, tuple[str, ...]] = {}
             for name in variables:
-                found[template_of[name]] = (*found.get(template_of[name], ()), name)
-            return found if all(len(names) > 1 for names in found.values()) else {}
+                templates[template_of[name]] = (*templates.get(template_of[name], ()), name)
+            return templates if all(len(each) > 1 for each in templates.values()) else {}
     return {}

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mtgbn._utils.files import table_text
-from mtgbn.compare.tables import ABOUT_FILE
-from mtgbn.compare.words import LARGEST_FDR
+from mtgbn.compare.study_files import ABOUT_FILE
+from mtgbn.compare.summary_text import LARGEST_FDR
 from mtgbn.errors import ExtraNotInstalledError, InputError
 from mtgbn.report import figures
 from mtgbn.report.commands import compare_command

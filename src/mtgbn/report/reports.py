@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 
 from mtgbn.compare.study import Study, SubjectStudy
-from mtgbn.compare.tables import ABOUT_FILE, write_study, write_subject_study
+from mtgbn.compare.study_files import ABOUT_FILE, write_study
 from mtgbn.errors import InputError, NotFittedError
 from mtgbn.learn.estimator import Estimator
 from mtgbn.report.comparison import comparison_report
@@ -37,9 +37,8 @@ def report_of(result: Estimator | Study | SubjectStudy | str | os.PathLike[str])
             raise NotFittedError("there is nothing to report on: the estimator is not fitted")
         return fit_report(result)
     if isinstance(result, Study | SubjectStudy):
-        write = write_study if isinstance(result, Study) else write_subject_study
         with tempfile.TemporaryDirectory() as folder:
-            write(result, folder)
+            write_study(result, folder)
             return comparison_report(Path(folder))
     folder = Path(result)
     if (folder / ABOUT_FILE).is_file():

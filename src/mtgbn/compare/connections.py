@@ -1,25 +1,26 @@
 """Two groups of graphs: degrees, counts, and a test of every connection.
 
-Directions mean the same in all subjects of both groups only if representatives of the equivalence
-classes are chosen together; `align` does it.
+Data tell a DAG only up to Markov equivalence. Directions mean the same in all subjects of both groups
+only if one rule chooses the member of every equivalence class; `align` is that rule.
 """
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.stats import false_discovery_control
 
 from mtgbn.compare.proportions import exact_test, proportion_test, risk_difference
 from mtgbn.errors import InputError
 from mtgbn.graphs import cpdag, skeleton
-from mtgbn.learn.canonical import agreeing_members
+from mtgbn.learn.ordering import agreeing_members
 
 __all__ = ["Connections", "Degrees", "align", "compare_graphs", "count_degrees"]
 
 
 class Degrees(NamedTuple):
-    """Edges into, out of and at every variable, summed over the subjects of a group; (p,) each."""
+    """Edges into, out of and at every variable, summed over the subjects of a group; each is (p,)."""
 
     into: np.ndarray
     out_of: np.ndarray
@@ -27,27 +28,27 @@ class Degrees(NamedTuple):
 
 
 class Connections(NamedTuple):
-    """Every possible connection, in rows, the smallest two-sided p-value first.
+    """Counts and tests of every possible connection, the smallest two-sided p-value first.
 
     Attributes
     ----------
     source, target : array of int
-        Positions of the variables: i -> j, or i - j with i < j of undirected connections.
+        Positions of the variables: i -> j, or i - j with i < j if connections are undirected.
     is_directed : bool
     n_a, n_b : int
-        Subjects.
+        Subjects of each group.
     count_a, count_b : array of int
-        Subjects that have it.
+        Subjects of each group that have the connection.
     difference, low, high : array
-        Of the shares, a minus b, with a 95 % confidence interval (Newcombe's).
+        Share of group a minus share of group b, with Newcombe's 95 % confidence interval.
     statistic : array
-        z, with the pooled variance.
+        z statistic with the pooled variance.
     p_greater, p_less, p_two_sided : array
-        Of the z-test.
+        p-values of the z-test.
     p_exact : array
-        Fisher's, two-sided.
+        Two-sided p-value of Fisher's exact test.
     q : array
-        Benjamini and Hochberg's, of the two-sided z-test, over all connections in the table.
+        False discovery rate of Benjamini and Hochberg for the two-sided z-test, over all connections.
     """
 
     source: np.ndarray
@@ -71,15 +72,21 @@ class Connections(NamedTuple):
 def align(
     graphs_a: np.ndarray, graphs_b: np.ndarray, order: Sequence[int] | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Representatives of the same equivalence classes whose directions agree over both groups.
+    """Choose the member of every graph's equivalence class so that directions agree over both groups.
 
     Parameters
     ----------
     graphs_a, graphs_b : array (subjects, p, p)
         DAGs; ``A[i, j]`` means i -> j.
     order : sequence of int, optional
-        Positions of the variables in the order in which ties are broken; as they are, if left out. One
-        that the data decide (`canonical_order`) makes the result independent of the columns' order.
+        Positions of the variables in the order in which ties are broken; default: the order of the
+        columns. With an order that the data decide (`Ordering`) the result does not depend on
+        the order of the columns.
+
+    Notes
+    -----
+    Prior knowledge excludes members of a class, and `align` does not know it; graphs that were learned
+    with prior knowledge must not be aligned.
     """
     graphs_a, graphs_b = _check_graphs(graphs_a, graphs_b)
     both = np.concatenate([graphs_a, graphs_b])
@@ -90,7 +97,7 @@ def align(
 
 
 def count_degrees(graphs: np.ndarray) -> Degrees:
-    """Of the graphs of one group, (subjects, p, p)."""
+    """Count the edges at every variable over the graphs of one group, (subjects, p, p)."""
     into = np.asarray(graphs).sum(axis=(0, 1))
     out_of = np.asarray(graphs).sum(axis=(0, 2))
     return Degrees(into, out_of, into + out_of)
@@ -99,19 +106,38 @@ def count_degrees(graphs: np.ndarray) -> Degrees:
 def compare_graphs(
     graphs_a: np.ndarray, graphs_b: np.ndarray, *, directed: bool = True
 ) -> Connections:
-    """Test for every connection whether as many subjects of one group have it as of the other.
+    """Test every connection for a difference between the shares of two groups that have it.
 
     Parameters
     ----------
     graphs_a, graphs_b : array (subjects, p, p)
-        ``A[i, j]`` means i -> j. Directions of DAGs should agree; see `align`.
+        ``A[i, j]`` means i -> j. Directions of DAGs should agree between subjects; see
+        `mtgbn.compare.connections.align`.
     directed : bool
         False: i -> j and j -> i are the same connection.
 
+    Returns
+    -------
+    Connections
+
     Notes
     -----
-    The tests take subjects for independent. Graphs that were learned together are not, and p-values can
-    be far too small; a permutation test with new fits (`permutation_test`) does not need it.
+    The tests assume independent subjects. Graphs that were learned jointly are not independent, and
+    p-values can be far too small; a permutation test with new fits (``n_permutations`` of
+    `compare_groups`) does not need the assumption.
+
+    Examples
+    --------
+    All six patients have 0 -> 1, and none of six controls.
+
+    >>> import numpy as np
+    >>> patients = np.zeros((6, 2, 2), dtype=bool)
+    >>> patients[:, 0, 1] = True
+    >>> tested = compare_graphs(patients, np.zeros((6, 2, 2), dtype=bool))
+    >>> tested.source[0].item(), tested.target[0].item(), tested.count_a[0].item()
+    (0, 1, 6)
+    >>> round(tested.p_two_sided[0].item(), 4)
+    0.0005
     """
     graphs_a, graphs_b = _check_graphs(graphs_a, graphs_b)
     p = graphs_a.shape[1]
@@ -127,26 +153,25 @@ def compare_graphs(
     table = (counts[0], n_a, counts[1], n_b)
     statistic, two_sided = proportion_test(*table, "two-sided")
     order = np.lexsort((columns, rows, -np.abs(statistic), two_sided))
-    values = (
-        *risk_difference(*table),
-        statistic,
-        proportion_test(*table, "greater").pvalue,
-        proportion_test(*table, "less").pvalue,
-        two_sided,
-        exact_test(*table, "two-sided").pvalue,
-        false_discovery_control(two_sided),
-    )
-    return Connections(
-        rows[order],
-        columns[order],
-        directed,
-        n_a,
-        n_b,
-        *(each[order] for each in (*counts, *values)),
-    )
+    share = risk_difference(*table)
+    values = {
+        "source": rows,
+        "target": columns,
+        "count_a": counts[0],
+        "count_b": counts[1],
+        **share._asdict(),
+        "statistic": statistic,
+        "p_greater": proportion_test(*table, "greater").pvalue,
+        "p_less": proportion_test(*table, "less").pvalue,
+        "p_two_sided": two_sided,
+        "p_exact": exact_test(*table, "two-sided").pvalue,
+        "q": false_discovery_control(two_sided),
+    }
+    ordered = {name: value[order] for name, value in values.items()}
+    return Connections(is_directed=directed, n_a=n_a, n_b=n_b, **ordered)
 
 
-def _check_graphs(graphs_a, graphs_b) -> tuple[np.ndarray, np.ndarray]:
+def _check_graphs(graphs_a: ArrayLike, graphs_b: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     checked = []
     for name, graphs in (("graphs_a", graphs_a), ("graphs_b", graphs_b)):
         array = np.asarray(graphs)

@@ -2,24 +2,25 @@
 
 import numpy as np
 
+from mtgbn.compare.strengths import MEASURES
 from mtgbn.compare.study import Study, SubjectStudy, TemplateComparison
-from mtgbn.compare.tables import ALARM_LEVEL, INDEPENDENCE, RELABELLING, permuted
+from mtgbn.compare.study_files import ALARM_LEVEL, INDEPENDENCE, RELABELLING, permuted_pvalues
 
-__all__ = ["LARGEST_FDR", "study_in_words", "subject_in_words"]
+__all__ = ["LARGEST_FDR", "study_sentences", "subject_sentences"]
 
-# Departures with a larger share of false discoveries are not worth a sentence.
+# A larger false discovery rate makes a departure not worth a sentence.
 LARGEST_FDR = 0.2
 
 
-def study_in_words(study: Study, most: int = 5) -> list[str]:
-    """Which group is which, the connections that differ most, and what the p-values are worth."""
+def study_sentences(study: Study, most: int = 5) -> list[str]:
+    """Say which group is which, which pairs differ most, and how far to trust the p-values."""
     n_a, n_b = len(study.names_a), len(study.names_b)
     lines = [
         f"Group a is {study.label_a!r} ({n_a} subjects), group b is {study.label_b!r} ({n_b}). "
         "p_greater: more in a."
     ]
     for template in study.templates:
-        edges = [graphs.sum(axis=(1, 2)).mean() for graphs in template.found[:2]]
+        edges = [graphs.sum(axis=(1, 2)).mean() for graphs in template.fits[:2]]
         lines.append(
             f"{template.name}: {len(template.variables)} variables; {edges[0]:.1f} edges per subject in "
             f"{study.label_a}, {edges[1]:.1f} in {study.label_b}."
@@ -33,17 +34,17 @@ def study_in_words(study: Study, most: int = 5) -> list[str]:
     lines.append(
         "Pairs that differ most, in either direction (directions: connections.tsv):"
         if ranked
-        else "All pairs are joined as often in one group as in the other."
+        else "Every pair has an edge equally often in both groups."
     )
     for _, place, k in ranked[:most]:
-        lines.append("  " + _pair(study, study.templates[place], k))
+        lines.append("  " + _pair_sentence(study, study.templates[place], k))
     for template in study.templates:
         if template.permutations is not None:
             smallest = 1 / (study.n_permutations + 1)
             lines.append(
-                f"{template.name}: that the groups differ in any pair, directions aside, has p = "
-                f"{template.permutations.pvalue:.3g} ({study.n_permutations} relabellings; the smallest "
-                f"that they can give is {smallest:.2g})."
+                f"{template.name}: the hypothesis that the groups differ in no pair has p = "
+                f"{template.permutations.pvalue:.3g} ({study.n_permutations} relabellings, with which "
+                f"the smallest possible p is {smallest:.2g})."
             )
     if study.n_permutations:
         lines.append(f"Relabelling: {RELABELLING[study.fitting]}.")
@@ -52,22 +53,22 @@ def study_in_words(study: Study, most: int = 5) -> list[str]:
     return lines
 
 
-def _pair(study: Study, template: TemplateComparison, k: int) -> str:
-    found = template.undirected
-    i, j = int(found.source[k]), int(found.target[k])
+def _pair_sentence(study: Study, template: TemplateComparison, k: int) -> str:
+    test = template.undirected
+    i, j = int(test.source[k]), int(test.target[k])
     text = (
-        f"{template.variables[i]} - {template.variables[j]} ({template.name}): {found.count_a[k]} of "
-        f"{found.n_a} {study.label_a}, {found.count_b[k]} of {found.n_b} {study.label_b}; "
-        f"p = {found.p_two_sided[k]:.3g}, q = {found.q[k]:.2g}"
+        f"{template.variables[i]} - {template.variables[j]} ({template.name}): {test.count_a[k]} of "
+        f"{test.n_a} {study.label_a}, {test.count_b[k]} of {test.n_b} {study.label_b}; "
+        f"p = {test.p_two_sided[k]:.3g}, q = {test.q[k]:.2g}"
     )
     if template.permutations is not None:
-        p, corrected = permuted(template, "undirected")
+        p, corrected = permuted_pvalues(template.permutations, "undirected")
         text += f"; by relabelling p = {p[i, j]:.3g}, corrected {corrected[i, j]:.2g}"
     return text
 
 
-def subject_in_words(study: SubjectStudy, most: int = 5) -> list[str]:
-    """What departs, with its false discoveries, and how often controls raise an alarm."""
+def subject_sentences(study: SubjectStudy, most: int = 5) -> list[str]:
+    """Say which connections depart, and how often controls depart from the other controls."""
     lines = []
     n = len(study.controls)
     for name, (variables, found) in study.templates.items():
@@ -75,7 +76,7 @@ def subject_in_words(study: SubjectStudy, most: int = 5) -> list[str]:
         if number == 0:
             lines.append(
                 f"{name}: no connection of {study.subject} departs from the {n} controls with a false "
-                f"discovery rate of at most {LARGEST_FDR:g}; the nearest:"
+                f"discovery rate of at most {LARGEST_FDR:g}; the largest departure:"
             )
         else:
             lines.append(
@@ -83,17 +84,19 @@ def subject_in_words(study: SubjectStudy, most: int = 5) -> list[str]:
                 f"{'s' * (number == 1)} from the {n} controls (false discovery rate at most "
                 f"{LARGEST_FDR:g}):"
             )
+        label = MEASURES[found.measure].label
         for k in range(min(most, max(number, 1))):
             pair = f"{variables[found.source[k]]} - {variables[found.target[k]]}"
             lines.append(
-                f"  {pair}: partial correlation {found.strength[k]:.2f} in {study.subject}, "
+                f"  {pair}: {label} {found.strength[k]:.2f} in {study.subject}, "
                 f"{found.control_strength[k]:.2f} in controls; an edge with probability "
-                f"{found.probability[k]:.2f} by its own data, in {found.control_count[k]} of {n} "
-                f"controls; p = {found.pvalue[k]:.3g}, false discovery rate {found.fdr[k]:.2g}"
+                f"{found.probability[k]:.2f} from the subject's data as a single task, in "
+                f"{found.control_count[k]} of {n} controls; p = {found.pvalue[k]:.3g}, false discovery "
+                f"rate {found.fdr[k]:.2g}"
             )
         rates = found.alarm_rates(ALARM_LEVEL)
         lines.append(
             f"  Controls against each other: {rates.mean():.3f} of the pairs have p below "
-            f"{ALARM_LEVEL:g} ({rates.min():.3f} to {rates.max():.3f} of a control's)."
+            f"{ALARM_LEVEL:g} ({rates.min():.3f} to {rates.max():.3f} of the pairs of one control)."
         )
     return lines

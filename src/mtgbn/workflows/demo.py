@@ -1,22 +1,19 @@
-"""`mtgbn demo`: the paper's study in small, on simulated series, from nothing to a report."""
+"""The paper's study in small, on simulated series: from nothing to a report."""
 
 import os
 import shutil
-import sys
-import webbrowser
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from rich.console import Console
 
 from mtgbn._utils.files import read_json, table_text, write_json, write_text
-from mtgbn.cli.compare import run_compare
-from mtgbn.cli.output import check_is_folder, say_to
 from mtgbn.errors import InputError
 from mtgbn.fmri.regions import load_regions
-from mtgbn.report import REPORT_FILE
 from mtgbn.simulate import simulate_bold_groups
 from mtgbn.simulate.bold import BoldSimulation, slow_cosines
+from mtgbn.workflows.compare import ComparisonRun, compare_folder
+from mtgbn.workflows.output_folder import Progress, Tell, check_output_folder, silent
 
 __all__ = ["run_demo", "write_series"]
 
@@ -25,9 +22,38 @@ _DESCRIPTION = "dataset_description.json"
 _NAME = "mtgbn demo"
 
 
-def run_demo(out: str, n_subjects: int, seed: int, open_it: bool, quiet: bool) -> int:
-    """Simulate two groups, compare them, write and show the report; returns the exit code."""
-    console = Console(stderr=True, quiet=quiet, emoji=False, soft_wrap=True)
+def run_demo(
+    out: str | os.PathLike[str],
+    n_subjects: int = 15,
+    *,
+    seed: int = 1,
+    tell: Tell = silent,
+    progress: Progress | None = None,
+) -> ComparisonRun:
+    """Simulate patients and controls, and compare their networks.
+
+    Parameters
+    ----------
+    out : path
+        The folder for the series, the table of participants and the comparison with its report.
+    n_subjects : int
+        Subjects per group.
+    seed : int
+        Seed of the simulation and of the comparison.
+    tell, progress : callable
+        As for `compare_folder`.
+
+    Returns
+    -------
+    ComparisonRun
+        As from `compare_folder`; ``report`` is the page.
+
+    Examples
+    --------
+    >>> run = run_demo("mtgbn-demo", n_subjects=5)  # doctest: +SKIP
+    >>> run.report.name  # doctest: +SKIP
+    'report.html'
+    """
     folder = Path(out)
     _prepare(folder)
     regions = load_regions("aDMN").names
@@ -35,43 +61,27 @@ def run_demo(out: str, n_subjects: int, seed: int, open_it: bool, quiet: bool) -
         *(n_subjects, n_subjects), regions=regions, alteration="mixed", random_state=seed
     )
     write_series(simulation, folder)
-    say_to(
-        console,
+    tell(
         f"Simulated {n_subjects} controls and {n_subjects} patients: {len(regions)} regions, "
         f"{len(simulation.series[0])} volumes, TR {simulation.repetition_time:g} s. Altered in "
-        f"patients: {'; '.join(_altered(simulation))}.",
+        f"patients: {'; '.join(_altered(simulation))}."
     )
-    code = run_compare(
-        str(folder / _SERIES),
-        str(folder / _COMPARISON),
-        participants=str(folder / _TABLE),
-        column=None,
-        groups=None,
-        templates=None,
-        reading={"standardise": True, "effective_samples": "bartlett", "missing": "error"},
-        learning={},
-        fitting="separate",
-        permutations=0,
-        methods="mtgbn,sig,gc,rdcm",
-        density=None,
-        subject=None,
-        controls=None,
-        tr=None,
+    return compare_folder(
+        folder / _SERIES,
+        folder / _COMPARISON,
+        folder / _TABLE,
+        reading={"standardise": True},
+        comparison={"methods": ["mtgbn", "sig", "gc", "rdcm"]},
         seed=seed,
-        jobs=-1,
         overwrite=True,
-        report=True,
-        quiet=quiet,
-        simulation=_truth(simulation),
+        record={"simulation": _truth(simulation)},
+        tell=tell,
+        progress=progress,
     )
-    page = folder / _COMPARISON / REPORT_FILE
-    if open_it and page.exists() and _has_screen():
-        webbrowser.open(page.resolve().as_uri())
-    return code
 
 
 def write_series(simulation: BoldSimulation, folder: Path) -> None:
-    """Write high-passed series and the table of participants, as a lab would have them."""
+    """Write high-pass filtered series and the table of participants, as a laboratory has them."""
     series = folder / _SERIES
     series.mkdir(parents=True, exist_ok=True)
     for name, values in zip(simulation.subjects, simulation.series, strict=True):
@@ -84,7 +94,7 @@ def write_series(simulation: BoldSimulation, folder: Path) -> None:
 
 
 def _high_passed(values: np.ndarray, repetition_time: float) -> np.ndarray:
-    """Without mean, line, and all that is slower than 128 s."""
+    """Remove the mean, the linear trend and periods above 128 s."""
     n = len(values)
     slow = np.column_stack([np.ones(n), np.arange(n), slow_cosines(n, repetition_time)])
     basis, _ = np.linalg.qr(slow)
@@ -92,8 +102,8 @@ def _high_passed(values: np.ndarray, repetition_time: float) -> np.ndarray:
 
 
 def _prepare(folder: Path) -> None:
-    """An empty folder, or one of an earlier demo."""
-    check_is_folder(folder)
+    """Make an empty folder, or one of an earlier demo, ready."""
+    check_output_folder(folder)
     if folder.exists() and any(folder.iterdir()):
         if read_json(folder / _DESCRIPTION).get("Name") != _NAME:
             raise InputError(f"{str(folder)!r} holds other files; give a new or empty folder")
@@ -107,13 +117,13 @@ def _altered(simulation: BoldSimulation) -> list[str]:
     return [f"{names[i]} -> {names[j]} {kind}" for i, j, kind in simulation.altered]
 
 
-def _truth(simulation: BoldSimulation) -> dict:
-    """What the report is to say of the data."""
+def _truth(simulation: BoldSimulation) -> dict[str, Any]:
+    """Return what the report says about the data."""
     names = simulation.regions
     n_edges = simulation.adjacencies[0].sum()
     return {
-        "description": "They are nobody's: BOLD series of a random network with "
-        f"{n_edges} connections between the regions, its strengths varied from subject to subject "
+        "description": f"They are BOLD series of a random network with {n_edges} connections between "
+        "the regions, whose strengths vary from subject to subject "
         f"(mtgbn.simulate.simulate_bold_groups). In the patients {len(simulation.altered)} connections "
         "were altered, and a comparison should find these and no others:",
         "altered": [
@@ -121,10 +131,3 @@ def _truth(simulation: BoldSimulation) -> dict:
             for i, j, kind in simulation.altered
         ],
     }
-
-
-def _has_screen() -> bool:
-    if not sys.stderr.isatty():
-        return False
-    is_unix = sys.platform not in ("win32", "darwin")
-    return not is_unix or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

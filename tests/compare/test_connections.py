@@ -5,7 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from mtgbn.compare import align, compare_graphs, count_degrees, exact_test, proportion_test
+from mtgbn.compare.connections import align, compare_graphs, count_degrees
+from mtgbn.compare.proportions import exact_test, proportion_test
 from mtgbn.errors import InputError
 from mtgbn.graphs import cpdag
 

@@ -1,0 +1,160 @@
+"""The methods of `mtgbn fit`, and the options that set the parameters of their estimators.
+
+To add a method, add an entry to `METHODS`, and options for its new parameters to `OPTIONS`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import click
+
+from mtgbn.cli.options import Decorator, EdgePriorText, NumberOr, joined, option, refuse
+
+__all__ = ["COMPARISON_PARAMETERS", "METHODS", "OPTIONS", "estimator_options", "take_parameters"]
+
+# The option of every parameter of the estimators.
+OPTIONS = {
+    "inference": option(
+        "--inference",
+        type=click.Choice(["map", "posterior"]),
+        default="map",
+        help="map: the most probable graphs, by EM. posterior: the probability of every edge, by "
+        "sampling graphs.",
+    ),
+    "n_rounds": option(
+        *("--rounds", "n_rounds"),
+        type=click.IntRange(1),
+        default=1600,
+        help="Rounds per chain, with --inference posterior.",
+    ),
+    "nu0": option(
+        "--nu0",
+        type=NumberOr("auto"),
+        metavar="NUMBER|auto",
+        help="How closely tasks follow sigma_h; above p - 1. [default: auto, estimated from the data; "
+        "p + 49 with other structure priors than uniform]",
+    ),
+    "n_restarts": option(
+        *("--restarts", "n_restarts"),
+        type=click.IntRange(0),
+        help="Restarts of the search. [default: 10 for boss, 0 for mmhc]",
+    ),
+    "n_draws": option("--draws", "n_draws", default=30, help="Draws of sigma_h per E-step."),
+    "max_iter": option("--max-iter", default=50, help="Largest number of EM iterations."),
+    "tol": option(
+        "--tol",
+        default=0.05,
+        help="EM has converged when a smaller share of the edges changes; with other structure priors "
+        "than uniform, when Q gains less per task.",
+    ),
+    "edge_prior": option(
+        "--edge-prior",
+        type=EdgePriorText(),
+        metavar="PRIOR",
+        help="Density of the graphs a priori, and similarity between tasks. 'shared': both are "
+        "estimated from single tasks; 'density': the density is estimated, and graphs are independent; "
+        "'sampled': both are sampled with the graphs; R: density, independent graphs; R,S: density and "
+        "similarity (small: alike); or a CSV or TSV file with the probability of every pair, and the "
+        "variables' names in its rows and columns. [default: shared; 1/(p - 1),4 with other structure "
+        "priors than uniform and other methods than mtgbn]",
+    ),
+    "shared_directions": option(
+        "--shared-directions/--own-directions",
+        default=True,
+        help="Whether an edge has a priori the direction that it has in the other tasks.",
+    ),
+    "structure_prior": option(
+        "--structure-prior",
+        type=click.Choice(["uniform", "restricted", "scale_free", "decomposable"]),
+        default="uniform",
+        help="Prior of a graph given sigma_h; docs/model.md, section 3.",
+    ),
+    "search": option(
+        "--search",
+        type=click.Choice(["boss", "mmhc"]),
+        default="boss",
+        help="boss: best order score search. mmhc: the paper's hill climbing.",
+    ),
+    "tabu": option(
+        "--tabu",
+        type=click.IntRange(0),
+        help="Moves beyond a local optimum. [default: 10 for boss, 0 for mmhc]",
+    ),
+    "candidates": option(
+        "--candidates",
+        type=click.Choice(["all", "mmpc", "pooled"]),
+        help="Pairs that may have an edge. [default: all for boss, mmpc for mmhc]",
+    ),
+    "knowledge": option(
+        "--knowledge",
+        type=click.Path(exists=True, dir_okay=False),
+        help="JSON file with prior knowledge: required and forbidden edges, tiers, max_parents.",
+    ),
+    "random_state": option(
+        *("--seed", "random_state"),
+        type=click.IntRange(0),
+        default=1,
+        help="The same seed gives the same result.",
+    ),
+    "n_jobs": option(
+        "--jobs", "n_jobs", default=-1, help="Tasks searched in parallel; -1: all cores."
+    ),
+}
+# Parameters that one kind of inference does not use.
+_UNUSED = {"map": ("n_rounds",), "posterior": ("n_draws", "max_iter", "tol")}
+# Parameters of MTGBN that comparisons set.
+COMPARISON_PARAMETERS = ("inference", "n_rounds", "nu0", "n_restarts", "n_draws", "max_iter")
+_SINGLE_TASK_PARAMETERS = (
+    *("edge_prior", "search", "n_restarts", "tabu", "candidates", "knowledge", "n_jobs"),
+    "random_state",
+)
+
+
+class Method(NamedTuple):
+    """A method of `mtgbn fit`.
+
+    The class of the estimator is imported when it is needed, so that `mtgbn --help` stays fast.
+    """
+
+    help: str
+    estimator_class: Callable[[], type]
+    parameters: tuple[str, ...]
+    imputes: bool = False
+    """Whether the estimator has the parameter ``missing``."""
+
+
+def _learn() -> Any:
+    from mtgbn import learn
+
+    return learn
+
+
+METHODS = {
+    "mtgbn": Method("all tasks jointly", lambda: _learn().MTGBN, tuple(OPTIONS), imputes=True),
+    "sig": Method("single tasks", lambda: _learn().SIG, _SINGLE_TASK_PARAMETERS),
+    "avg": Method("all tasks pooled", lambda: _learn().AVG, _SINGLE_TASK_PARAMETERS),
+}
+
+
+def estimator_options(parameters: Sequence[str]) -> Decorator:
+    """Return a decorator that adds the options of these parameters to a command."""
+    return joined(*(OPTIONS[name] for name in parameters))
+
+
+def take_parameters(
+    context: click.Context,
+    options: dict[str, Any],
+    parameters: Sequence[str],
+    method: str = "mtgbn",
+) -> dict[str, Any]:
+    """Take parameters of an estimator out of the options of a command.
+
+    Options that have no meaning for the method or the kind of inference are refused.
+    """
+    own = METHODS[method].parameters
+    refuse(context, [name for name in parameters if name not in own], f"--method {method}")
+    inference = options["inference"]
+    if "inference" in own:
+        refuse(context, _UNUSED[inference], f"--inference {inference}")
+    taken = {name: options.pop(name) for name in parameters}
+    return {name: taken[name] for name in parameters if name in own}

@@ -1,0 +1,38 @@
+"""The folder that a workflow writes, and the report in it."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from mtgbn import report
+from mtgbn.errors import ExtraNotInstalledError, InputError
+
+__all__ = ["Progress", "Tell", "add_report", "check_output_folder", "silent"]
+
+Tell = Callable[[str], object]
+Progress = Callable[[str, int, int], object]
+
+
+def silent(text: str) -> None:
+    """Tell nobody."""
+
+
+def check_output_folder(folder: Path, data: str | os.PathLike[str] | None = None) -> None:
+    """Refuse a folder that cannot be written to, or that holds the data."""
+    if not str(folder).strip() or folder == Path():
+        raise InputError("the results need a folder of their own; name one")
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{str(folder)!r} is a file; give a folder for the results")
+    if data is not None and os.path.realpath(folder) == os.path.realpath(data):
+        raise InputError(f"{str(folder)!r} holds the data; give another folder for the results")
+    if folder.exists() and not os.access(folder, os.W_OK):
+        raise InputError(f"the folder {str(folder)!r} cannot be written to")
+
+
+def add_report(folder: Path, tell: Tell) -> Path | None:
+    """Write the report of a result into its folder; without the extra, tell how to install it."""
+    try:
+        return report.write_report(folder)
+    except ExtraNotInstalledError as error:
+        tell(f"Note: no {report.REPORT_FILE}; {error}.")
+        return None

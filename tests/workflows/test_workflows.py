@@ -1,0 +1,83 @@
+"""What commands do, called from Python; how it goes is tested with the commands."""
+
+import numpy as np
+import pytest
+from compare.studies import write_groups
+
+from mtgbn import SIG, Tasks, load_result
+from mtgbn.compare.study_files import study_files
+from mtgbn.errors import InputError
+from mtgbn.workflows import compare_folder, extract_folder, fit_folder, run_bids, run_demo
+from mtgbn.workflows.compare import Selection
+
+QUICK = {"n_draws": 8, "n_restarts": 0, "max_iter": 2}
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    root = tmp_path_factory.mktemp("study")
+    return root / "data", write_groups(root / "data", 3, 3)
+
+
+def test_a_fit_tells_what_it_read_and_returns_the_estimator(study, tmp_path):
+    told, steps = [], []
+    run = fit_folder(
+        study[0],
+        tmp_path / "out",
+        lambda tasks: SIG(random_state=len(tasks)),
+        reading={"standardise": True},
+        report=False,
+        tell=told.append,
+        progress=lambda *step: steps.append(step),
+    )
+    assert told[0].startswith("Read Tasks")
+    assert steps
+    assert (run.converged, run.was_finished, run.report) == (True, False, None)
+    assert run.estimator.random_state == 6
+    assert run.estimator.tasks_ == Tasks.from_folder(study[0], standardise=True)
+    np.testing.assert_array_equal(load_result(run.folder).graphs_, run.estimator.graphs_)
+    again = fit_folder(
+        *(study[0], tmp_path / "out", SIG(random_state=6)),
+        reading={"standardise": True},
+        if_exists="resume",
+        report=False,
+    )
+    assert again.was_finished
+
+
+def test_a_comparison_returns_the_study_that_it_wrote(study, tmp_path):
+    run = compare_folder(
+        *(study[0], tmp_path / "out", study[1]),
+        selection=Selection(groups=("control", "patient")),
+        parameters=QUICK,
+        n_jobs=1,
+        report=False,
+    )
+    assert (run.study.label_a, run.study.label_b) == ("control", "patient")
+    assert run.summary[0].startswith("Group a is 'control' (3 subjects)")
+    assert len(run.cohort.tasks) == 6
+    for name, text in study_files(run.study).items():
+        if name != "comparison.json":  # which also has what the workflow knows of the data
+            assert (run.folder / name).read_text() == text
+
+
+def test_bad_use_is_explained(study, tmp_path):
+    data, table = study
+    with pytest.raises(InputError, match="if_exists must be 'error', 'resume' or 'overwrite'"):
+        fit_folder(data, tmp_path / "out", if_exists="replace")
+    with pytest.raises(InputError, match="controls are for the comparison of one subject"):
+        compare_folder(data, tmp_path / "out", table, selection=Selection(controls="control"))
+    with pytest.raises(InputError, match="'fitting' are for the comparison of two groups"):
+        compare_folder(
+            *(data, tmp_path / "out", table),
+            selection=Selection(subject="sub-01"),
+            comparison={"fitting": "together"},
+        )
+    for call in (
+        lambda: extract_folder(data, ""),
+        lambda: run_bids(data, "", "group"),
+        lambda: run_demo(""),
+    ):
+        with pytest.raises(InputError, match="need a folder of their own"):
+            call()
+    assert list(tmp_path.iterdir()) == []
