@@ -4,7 +4,7 @@ from pathlib import Path
 
 from mtgbn import MTGBN, Tasks, save_result
 from mtgbn.plot import plot_shared_network
-from mtgbn.report import write_report
+from mtgbn.report import report_of
 from mtgbn.simulate import simulate_tasks
 
 out = Path("gallery/first_fit")
@@ -15,6 +15,7 @@ learner = MTGBN(random_state=1).fit(tasks)
 for sentence in learner.relatedness_.in_words():
     print(sentence)
 save_result(learner, out)
-print("Open", write_report(out))  # in a notebook, learner.report() shows it
+report = report_of(learner)  # in a notebook, this alone shows the page
+print("Open", report.save_as_html(out / "report.html"))
 figure = plot_shared_network(learner.graphs_, learner.variables_, title="Edges of most tasks")
 figure.savefig(out / "shared.pdf")

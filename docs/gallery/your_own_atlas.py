@@ -7,6 +7,7 @@ import numpy as np
 
 from mtgbn import MTGBN, Tasks
 from mtgbn.fmri import extract_series, load_atlas
+from mtgbn.report import report_of
 from mtgbn.simulate import simulate_bold_groups
 from mtgbn.simulate.bold_images import paint_images
 
@@ -35,4 +36,4 @@ tasks = Tasks.from_folder(out / "series", effective_samples="bartlett")
 learner = MTGBN(random_state=1).fit(tasks)
 for i, j in np.argwhere(learner.graphs_.mean(axis=0) > 0.5):
     print(f"{learner.variables_[i]} -> {learner.variables_[j]} in most subjects")
-print("Open", learner.report().save_as_html(out / "report.html"))
+print("Open", report_of(learner).save_as_html(out / "report.html"))

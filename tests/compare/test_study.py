@@ -16,7 +16,6 @@ from mtgbn.compare import (
     compare_one,
     fit_groups,
     write_study,
-    write_subject_study,
 )
 from mtgbn.compare.permutation import fit_seed, permutation_test
 from mtgbn.compare.words import study_in_words, subject_in_words
@@ -257,7 +256,7 @@ def departures(tasks):
 
 
 def test_one_subject_departs_where_patients_do(departures, tmp_path):
-    write_subject_study(departures, tmp_path)
+    write_study(departures, tmp_path)
     found = pd.read_csv(tmp_path / "departures.tsv", sep="\t")
     assert len(found) == 6
     first = found.iloc[0]

@@ -9,13 +9,13 @@ import pytest
 from compare.studies import series, write_groups
 
 from mtgbn import SIG, Tasks
-from mtgbn.compare import compare_groups, write_study, write_subject_study
+from mtgbn.compare import compare_groups, write_study
 from mtgbn.compare.one_subject import Departures
 from mtgbn.compare.study import SubjectStudy
 from mtgbn.errors import InputError
-from mtgbn.report import comparison, report_of, write_report
+from mtgbn.report import comparison_parts, report_of
+from mtgbn.report.brain_regions import coordinates_of
 from mtgbn.report.commands import compare_command
-from mtgbn.report.places import coordinates_of
 
 EVIL = ("<script>alert(1)</script>", 'a,b"c', "$v$", "aDMN1", "aDMN2")
 REGIONS = tuple(f"aDMN{k}" for k in (1, 2, 3, 7, 11))
@@ -42,7 +42,7 @@ def groups(tmp_path_factory):
         methods=("mtgbn", "sig"),
     )
     write_study(study, folder, {"warnings": ["something <i>odd</i>"], "excluded": []})
-    write_report(folder)
+    report_of(folder).save_as_html(folder / "report.html")
     return folder
 
 
@@ -146,7 +146,7 @@ def test_a_simulation_is_called_one(tmp_path, opened):
     }
     study = made_study([f"v{k}" for k in range(5)], labels=("patient", "control"))
     write_study(study, tmp_path, {"simulation": truth})
-    page = opened(write_report(tmp_path))
+    page = opened(report_of(tmp_path).save_as_html(tmp_path / "report.html"))
     text = page.page.text_content("#simulation")
     assert "These data are simulated" in text
     table = read(tmp_path, "connections").query("kind == 'undirected'")
@@ -174,8 +174,8 @@ def departures(p, n_controls, fdr):
 def test_one_subject_for_a_clinician(fdr, expected, tmp_path, opened):
     controls = tuple(f"c{k}" for k in range(6))
     study = SubjectStudy("sub-<7>", controls, {"all": (EVIL, departures(5, 6, fdr))})
-    write_subject_study(study, tmp_path)
-    page = opened(write_report(tmp_path), 400)
+    write_study(study, tmp_path)
+    page = opened(report_of(tmp_path).save_as_html(tmp_path / "report.html"), 400)
     assert page.overflow() <= 0
     table = read(tmp_path, "departures")
     number = int((table.fdr <= 0.2).sum())
@@ -198,7 +198,7 @@ def test_one_subject_for_a_clinician(fdr, expected, tmp_path, opened):
 
 
 def test_long_tables_are_cut_and_say_so(groups, tmp_path, opened, monkeypatch):
-    monkeypatch.setattr(comparison, "_MOST_ROWS", 20)
+    monkeypatch.setattr(comparison_parts, "MOST_ROWS", 20)
     page = opened(report_of(groups).save_as_html(tmp_path / "page.html"))
     table = read(groups, "connections")
     hint = page.page.text_content("#connections")

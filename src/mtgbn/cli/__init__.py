@@ -258,9 +258,12 @@ def report(folder: str) -> None:
     It is one file that needs no network: networks that can be moved, tables that can be sorted, filtered
     and downloaded, how the fit went, and how to repeat it. It needs pip install 'mtgbn[report]'.
     """
-    from mtgbn.report import write_report
+    from pathlib import Path
 
-    click.echo(f"Wrote {write_report(folder)}")
+    from mtgbn.report import report_of
+    from mtgbn.report.page import REPORT_FILE
+
+    click.echo(f"Wrote {report_of(folder).save_as_html(Path(folder) / REPORT_FILE)}")
 
 
 _EXPERIMENTS = ("sample-size", "task-number", "density", "perturbation")

@@ -25,6 +25,7 @@ from mtgbn.cli.output import (
     say_to,
 )
 from mtgbn.compare.cohort import Cohort, read_cohort, task_of
+from mtgbn.compare.comparison_folder import ABOUT_FILE, TABLES, write_study
 from mtgbn.compare.participants import (
     Participants,
     choose_groups,
@@ -33,14 +34,13 @@ from mtgbn.compare.participants import (
     read_participants,
 )
 from mtgbn.compare.study import check_comparison, check_subject, compare_groups, compare_one
-from mtgbn.compare.tables import ABOUT_FILE, TABLES, write_study, write_subject_study
 from mtgbn.compare.templates import find_templates
 from mtgbn.compare.words import study_in_words, subject_in_words
 from mtgbn.errors import CollinearityWarning, InputError
 from mtgbn.fmri.regions import some
 from mtgbn.learn import MTGBN
 from mtgbn.learn.checkpoint import fingerprint
-from mtgbn.report import REPORT_FILE
+from mtgbn.report.page import REPORT_FILE
 from mtgbn.tasks.notes import notes_on
 
 __all__ = ["run_compare"]
@@ -135,7 +135,7 @@ def run_compare(
                 cohort.tasks, name, learner, folder=work, progress=watch.moved, **options
             )
             (folder / REPORT_FILE).unlink(missing_ok=True)  # of tables that are replaced now
-            path = write_subject_study(found, folder, about)
+            path = write_study(found, folder, about)
             lines, converged = subject_in_words(found), True
         else:
             study = compare_groups(
@@ -155,7 +155,8 @@ def run_compare(
             lines = study_in_words(study)
             converged = all(each.converged for each in study.templates)
             lines += [f"Warning: {each}." for one in study.templates for each in one.warnings]
-        page = add_report(folder, say) if report else None
+        result = study if name is None else found
+        page = add_report(folder, say, result, about=about) if report else None
     for line in lines:
         say(line)
     say(f"Wrote {path} and tables after {duration(time.monotonic() - start)}.")

@@ -14,7 +14,7 @@ from mtgbn.cli.compare import run_compare
 from mtgbn.cli.output import check_is_folder, say_to
 from mtgbn.errors import InputError
 from mtgbn.fmri.regions import load_regions
-from mtgbn.report import REPORT_FILE
+from mtgbn.report.page import REPORT_FILE
 from mtgbn.simulate import BoldSimulation, simulate_bold_groups
 from mtgbn.simulate.bold import slow_cosines
 

@@ -29,9 +29,10 @@ from mtgbn.cli.output import (
 from mtgbn.errors import ConvergenceWarning, ImproperPosteriorError, InputError
 from mtgbn.learn import AVG, MTGBN, SIG, State
 from mtgbn.learn.explore import N_BLOCKS, Exploration
-from mtgbn.report import REPORT_FILE
+from mtgbn.report.page import REPORT_FILE
 from mtgbn.results import load_result, save_result, summarise
-from mtgbn.results.folder import GRAPH_FORMATS, RESULT_FILE, plain
+from mtgbn.results.encoding import plain
+from mtgbn.results.folder import GRAPH_FORMATS, RESULT_FILE
 from mtgbn.search import Knowledge
 from mtgbn.tasks import Tasks
 from mtgbn.tasks.notes import notes_on
@@ -87,7 +88,7 @@ def run_fit(
             _fit(estimator, tasks, folder, scheduler, console)
             (folder / REPORT_FILE).unlink(missing_ok=True)  # of the result that is replaced now
             save_result(estimator, folder, reading=reading, **writing)
-            page = add_report(folder, say) if report else None
+            page = add_report(folder, say, estimator, reading=reading) if report else None
             converged = getattr(estimator, "converged_", True)
             if converged:  # otherwise a larger --max-iter can go on from it
                 (folder / _CHECKPOINT).unlink(missing_ok=True)
@@ -138,17 +139,14 @@ def run_show(folder: str, most_edges: int) -> None:
         console.print(escape(line))
     for title, content in (("Tasks", summary.tasks), ("Most common edges", summary.edges)):
         table = Table(title=title, title_justify="left")
-        for number, heading in enumerate(content.headings):
+        for number, heading in enumerate(content.columns):
             table.add_column(heading, justify="right" if number else "left", overflow="fold")
         for row in content.rows:
             table.add_row(*map(escape, row))
         console.print(table)
-    if "belongs" in summary.tasks.headings:
-        console.print(
-            "belongs: probability that a task belongs to the others. leave-one-out: how much they help "
-            "to predict its data (log density per row, compared with the task on its own); rough if few "
-            "draws bear on it."
-        )
+    for name in ("membership", "leave-one-out"):
+        if name in summary.tasks.columns:
+            console.print(f"{name}: {summary.tasks.columns[name]}.")
     console.print(
         "An edge whose direction was chosen may point either way without changing what the data say; it "
         "points as agrees best with the other tasks. All edges: "

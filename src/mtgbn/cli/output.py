@@ -4,6 +4,7 @@ import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
@@ -29,14 +30,21 @@ def say_to(console: Console, text: str) -> None:
         console.print(escape(text))
 
 
-def add_report(folder: Path, say: Callable[[str], None]) -> Path | None:
-    """Write the page about a folder into it; without the extra, say what is missing and go on."""
-    from mtgbn import report
+def add_report(
+    folder: Path, say: Callable[[str], None], result: Any = None, **more: Any
+) -> Path | None:
+    """Write the page about a result into its folder; without the extra, say so and go on.
+
+    ``result`` and ``more`` are arguments of `report_of`; without a result, the folder is read.
+    """
+    from mtgbn.report import report_of
+    from mtgbn.report.page import REPORT_FILE
 
     try:
-        return report.write_report(folder)
+        report = report_of(folder if result is None else result, **more)
+        return report.save_as_html(folder / REPORT_FILE)
     except ExtraNotInstalledError as error:
-        say(f"Note: no {report.REPORT_FILE}; {error}.")
+        say(f"Note: no {REPORT_FILE}; {error}.")
         return None
 
 

@@ -1,6 +1,7 @@
 """What differs between two groups of tasks, and between one task and a group."""
 
 from mtgbn.compare.cohort import Cohort, read_cohort
+from mtgbn.compare.comparison_folder import write_study
 from mtgbn.compare.fitting import GroupGraphs, fit_groups
 from mtgbn.compare.groups import Connections, Degrees, align, compare_graphs, count_degrees
 from mtgbn.compare.methods import MethodGraphs, match_methods
@@ -21,7 +22,6 @@ from mtgbn.compare.study import (
     compare_groups,
     compare_one,
 )
-from mtgbn.compare.tables import write_study, write_subject_study
 from mtgbn.compare.templates import find_templates
 
 __all__ = [
@@ -55,5 +55,4 @@ __all__ = [
     "read_participants",
     "risk_difference",
     "write_study",
-    "write_subject_study",
 ]

@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from mtgbn.compare.group_tables import INDEPENDENCE, RELABELLING, permuted
 from mtgbn.compare.study import Study, SubjectStudy, TemplateComparison
-from mtgbn.compare.tables import ALARM_LEVEL, INDEPENDENCE, RELABELLING, permuted
+from mtgbn.compare.subject_tables import ALARM_LEVEL
 
 __all__ = ["LARGEST_FDR", "study_in_words", "subject_in_words"]
 

@@ -1,6 +1,5 @@
 """What all estimators have in common: parameters as scikit-learn wants them, the search, predictions."""
 
-import importlib
 import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
@@ -94,16 +93,6 @@ class Estimator:
         check_count("n", n, 1)
         rng = np.random.default_rng(seed_sequence(random_state))
         return self.tasks_.centres[t] + self.tasks_.scales[t] * self._network(t).sample(n, rng)
-
-    def report(self):
-        """A page about the fit: ``report().save_as_html(path)``, or shown as it is by notebooks.
-
-        Returns
-        -------
-        mtgbn.report.Report
-        """
-        # By name: reports come later in the line than estimators.
-        return importlib.import_module("mtgbn.report").report_of(self)
 
     def _network(self, t: int) -> Network:
         raise NotImplementedError

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from mtgbn.compare.templates import find_templates
-from mtgbn.learn import AVG, MTGBN, SIG
+from mtgbn.learn import MTGBN
+from mtgbn.results.estimators import ESTIMATORS, FittedEstimator
 
 __all__ = ["compare_command", "fit_command"]
 
@@ -32,14 +33,14 @@ _READING_FLAGS = {
 }
 
 
-def fit_command(estimator: MTGBN | SIG | AVG, reading: Mapping[str, Any]) -> str | None:
-    """The line that repeats a fit; None if its seed is none that a command line could give."""
+def fit_command(estimator: FittedEstimator, reading: Mapping[str, Any]) -> str | None:
+    """The line that repeats a fit; None if a command line cannot give its seed."""
     seed = estimator.random_state_
     if not isinstance(seed, int):
         return None
     words = ["mtgbn", "fit", "DATA", "OUT"]
     if not isinstance(estimator, MTGBN):
-        words += ["--method", type(estimator).__name__.lower()]
+        words += ["--method", ESTIMATORS[type(estimator).__name__].method]
     words += _learning(type(estimator), estimator.get_params())
     if not getattr(estimator, "shared_directions", True):
         words.append("--own-directions")
@@ -49,7 +50,7 @@ def fit_command(estimator: MTGBN | SIG | AVG, reading: Mapping[str, Any]) -> str
 
 
 def compare_command(about: Mapping[str, Any], methods: list[str]) -> str | None:
-    """The line that repeats a comparison, from its comparison.json; None if that does not say."""
+    """The line that repeats a comparison, from its comparison.json; None if that lacks the settings."""
     settings = about.get("settings")
     if not isinstance(settings, dict) or "seed" not in settings:
         return None

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mtgbn import plot
-from mtgbn.report.places import coordinates_of
+from mtgbn.report.brain_regions import coordinates_of
 
 __all__ = [
     "Picture",

@@ -1,0 +1,278 @@
+"""The page about two groups that were compared."""
+
+from typing import Any
+
+import numpy as np
+
+from mtgbn.compare.comparison_folder import ComparisonTables
+from mtgbn.report import figures
+from mtgbn.report.brain_regions import map_positions
+from mtgbn.report.comparison_parts import shared_context, shown_table
+from mtgbn.report.page import Report, render, sentence
+
+__all__ = ["groups_report"]
+
+_MOST_FINDINGS = 5
+_SMALL_Q = 0.05
+
+Records = list[dict[str, str]]
+
+
+def groups_report(comparison: ComparisonTables) -> Report:
+    """Make the page about a comparison of two groups."""
+    about, tables = comparison
+    records = {name: table.records for name, table in tables.items()}
+    connections = records["connections"]
+    groups = [about["groups"][key] for key in "ab"]
+    labels, sizes = (tuple(group[key] for group in groups) for key in ("label", "n"))
+    ending = "_count_a"
+    columns = tables["methods"].columns if "methods" in tables else ()
+    methods = [name.removesuffix(ending) for name in columns if name.endswith(ending)]
+    networks, templates = [], []
+    for name, fits in about["templates"].items():
+        variables = fits["variables"]
+        counts = [_matrix(records["counts"], name, variables, f"count_{key}") for key in "ab"]
+        networks.append(
+            {
+                "variables": variables,
+                "positions": map_positions(variables),
+                "networks": _networks(variables, counts, sizes, labels),
+            }
+        )
+        templates.append(
+            {
+                "name": name,
+                "n_variables": len(variables),
+                "fits": fits["fits"],
+                **_pictures(name, variables, counts, sizes, labels),
+                "degrees": figures.degrees_picture(
+                    _degrees(records["degrees"], name, variables, sizes),
+                    *(variables, labels),
+                    f"Edges at every variable per subject in {labels[0]} and in {labels[1]}, {name}",
+                ),
+                "methods": figures.circle_pictures(
+                    [
+                        (method, _difference(records["methods"], name, variables, method, sizes))
+                        for method in methods
+                    ],
+                    variables,
+                    f"difference of the groups' networks at the same density, {name}",
+                ),
+            }
+        )
+    return render(
+        "groups.html",
+        {
+            "templates": networks,
+            "tables": {name: shown_table(table) for name, table in tables.items()},
+        },
+        title=f"Networks of {labels[0]} and {labels[1]}, compared",
+        labels=labels,
+        sizes=sizes,
+        templates=templates,
+        simulation=_simulation(about, connections, labels),
+        findings=_findings(connections),
+        turned=_turned(connections),
+        summary=_summary(about, connections),
+        small_q=_SMALL_Q,
+        smallest_share=figures.SMALLEST_SHARE,
+        assumption=sentence(about["tests"]["assumption"]),
+        has_permutations=bool(about["tests"]["permutation"]),
+        density=about.get("density"),
+        **shared_context(comparison, methods),
+    )
+
+
+def _matrix(rows: Records, template: str, variables: list[str], column: str) -> np.ndarray:
+    place = {name: k for k, name in enumerate(variables)}
+    found = np.zeros((len(variables),) * 2, dtype=int)
+    for row in rows:
+        if row["template"] == template:
+            found[place[row["source"]], place[row["target"]]] = int(row[column])
+    return found
+
+
+def _difference(
+    rows: Records, template: str, variables: list[str], method: str, sizes: tuple[int, int]
+) -> np.ndarray:
+    """Share of group a minus share of group b that have i -> j, by one method."""
+    a, b = (_matrix(rows, template, variables, f"{method}_count_{key}") for key in "ab")
+    return a / sizes[0] - b / sizes[1]
+
+
+def _degrees(
+    rows: Records, template: str, variables: list[str], sizes: tuple[int, int]
+) -> tuple[np.ndarray, np.ndarray]:
+    own = {row["variable"]: row for row in rows if row["template"] == template}
+    a, b = (
+        np.array([int(own[name][f"total_{key}"]) / n for name in variables])
+        for key, n in zip("ab", sizes, strict=True)
+    )
+    return a, b
+
+
+def _panels(
+    counts: list[np.ndarray], sizes: tuple[int, int], labels: tuple[str, str]
+) -> list[tuple[str, np.ndarray]]:
+    """Shares of both groups and their difference, each with its name."""
+    a, b = (count / n for count, n in zip(counts, sizes, strict=True))
+    return [(labels[0], a), (labels[1], b), (f"{labels[0]} minus {labels[1]}", a - b)]
+
+
+def _pictures(
+    template: str,
+    variables: list[str],
+    counts: list[np.ndarray],
+    sizes: tuple[int, int],
+    labels: tuple[str, str],
+) -> dict[str, Any]:
+    """Images of the networks, in the brain if all regions are known, and heat maps of the counts."""
+    panels = _panels(counts, sizes, labels)
+    words = f"network over {template}; the numbers are in the table of connections"
+    brain = figures.glass_brain_picture(panels, variables, words)
+    return {
+        "is_brain": brain is not None,
+        "networks": [brain] if brain else figures.circle_pictures(panels, variables, words),
+        "counts": figures.counts_pictures(
+            list(zip(labels, counts, sizes, strict=True)),
+            variables,
+            f"heat map of how many have i to j, {template}",
+        ),
+    }
+
+
+def _networks(
+    variables: list[str],
+    counts: list[np.ndarray],
+    sizes: tuple[int, int],
+    labels: tuple[str, str],
+) -> list[dict[str, Any]]:
+    """Edges for the interactive view, each with a sentence."""
+    found = []
+    for name, weights in _panels(counts, sizes, labels):
+        edges = []
+        for i, j in np.argwhere(weights != 0).tolist():
+            text = f"{variables[i]} → {variables[j]}: " + ", ".join(
+                f"{count[i, j]} of {n} {label}"
+                for count, n, label in zip(counts, sizes, labels, strict=True)
+            )
+            edges.append([i, j, float(weights[i, j]), text])
+        found.append({"name": name, "edges": edges})
+    return found
+
+
+def _summary(about: dict[str, Any], connections: Records) -> list[str]:
+    """Pairs first: which direction an edge has may be open, that two variables are joined is not."""
+    where = " over all templates" if len(about["templates"]) > 1 else ""
+    pairs, arrows = (
+        [row for row in connections if row["kind"] == kind] for kind in ("undirected", "directed")
+    )
+    numbers = [
+        sum(float(row["q_study"]) <= _SMALL_Q for row in rows) or "none" for rows in (pairs, arrows)
+    ]
+    lines = [
+        f"Of {len(pairs)} pairs, {numbers[0]} differ{'s' * (numbers[0] == 1)} between the groups with a "
+        f"false discovery rate q of at most {_SMALL_Q:g}{where} (z-test); of {len(arrows)} possible "
+        f"connections with a direction, i → j, {numbers[1]}."
+    ]
+    relabelled = about["tests"]["permutation"]
+    if relabelled:
+        times = relabelled["relabellings"]
+        corrected = sum(float(row["p_permutation_corrected"]) <= _SMALL_Q for row in pairs)
+        each = ", each template by itself" if where else ""
+        lines.append(
+            f"By {times} relabellings of the subjects, {corrected or 'none'} of the pairs "
+            f"differ{'s' * (corrected == 1)} with a corrected p of at most {_SMALL_Q:g}{each}. "
+            f"The smallest p that {times} can give is {1 / (times + 1):.2g}. "
+            + sentence(relabelled["how"])
+        )
+        for template, p in relabelled["p_any_difference"].items():
+            lines.append(
+                f"{template}: that the groups differ in any pair, directions aside, has p = {p:.3g}."
+            )
+    else:
+        lines.append(f"Beware: {sentence(about['tests']['assumption'])}")
+        lines.append("How to relabel: the same command with --permutations 199, which fits anew.")
+    return lines
+
+
+def _findings(connections: Records) -> list[dict[str, Any]]:
+    """The pairs that differ most, each with what its two directions are."""
+    arrows = {
+        (row["template"], row["source"], row["target"]): row
+        for row in connections
+        if row["kind"] == "directed"
+    }
+    rows = [
+        row for row in connections if row["kind"] == "undirected" and float(row["difference"]) != 0
+    ]
+    rows.sort(key=lambda row: float(row["p_two_sided"]))
+    return [
+        _finding(row)
+        | {
+            "directions": [
+                arrows[row["template"], *ends]
+                for ends in ((row["source"], row["target"]), (row["target"], row["source"]))
+            ]
+        }
+        for row in rows[:_MOST_FINDINGS]
+    ]
+
+
+def _turned(connections: Records) -> list[str]:
+    """Directions that differ where pairs do not."""
+    q = {
+        (row["template"], frozenset((row["source"], row["target"]))): float(row["q_study"])
+        for row in connections
+        if row["kind"] == "undirected"
+    }
+    return [
+        f"{row['source']} → {row['target']} ({row['template']})"
+        for row in connections
+        if row["kind"] == "directed"
+        and float(row["q_study"]) <= _SMALL_Q
+        and q[row["template"], frozenset((row["source"], row["target"]))] > _SMALL_Q
+    ]
+
+
+def _finding(row: dict[str, str]) -> dict[str, Any]:
+    numbers = {
+        name: f"{float(row[name]):.3g}"
+        for name in ("p_two_sided", "q", "p_permutation", "p_permutation_corrected")
+        if row.get(name, "n/a") != "n/a"
+    }
+    spread = [
+        f"{float(row[name]):+.2f}" for name in ("difference", "difference_low", "difference_high")
+    ]
+    return {**row, **numbers, "spread": f"{spread[0]} (95 % interval {spread[1]} to {spread[2]})"}
+
+
+def _simulation(
+    about: dict[str, Any], connections: Records, labels: tuple[str, str]
+) -> dict[str, Any] | None:
+    """The truth of simulated data, with what was found of it."""
+    truth = about.get("simulation")
+    if not truth:
+        return None
+    pairs = {
+        frozenset((row["source"], row["target"])): row
+        for row in connections
+        if row["kind"] == "undirected"
+    }
+    altered = []
+    for each in truth["altered"]:
+        row = pairs.pop(frozenset((each["source"], each["target"])))
+        altered.append({**each, "found": _pair_in_words(row, labels)})
+    others = [
+        f"{row['source']} – {row['target']} ({_pair_in_words(row, labels)})"
+        for row in pairs.values()
+        if float(row["q"]) <= _SMALL_Q
+    ]
+    return {"description": truth["description"], "altered": altered, "false_alarms": others}
+
+
+def _pair_in_words(row: dict[str, str], labels: tuple[str, str]) -> str:
+    return (
+        f"{row['count_a']} of {row['n_a']} {labels[0]} and {row['count_b']} of {row['n_b']} {labels[1]} "
+        f"have an edge there, in either direction (q = {float(row['q']):.2g})"
+    )
