@@ -16,7 +16,8 @@ from distributed import Client, LocalCluster
 
 from mtgbn._utils.files import locked
 from mtgbn.cli import _EXPERIMENTS, cli
-from mtgbn.experiments import EXPERIMENTS, METHODS
+from mtgbn.experiments import EXPERIMENTS
+from mtgbn.experiments.designs import METHODS
 
 PROGRAM = [sys.executable, "-c", "from mtgbn.cli import main; main()"]
 # Methods that take a moment; what is tested here is not how well they learn.
@@ -83,7 +84,7 @@ def test_two_processes_give_the_same(finished, tmp_path):
 def test_a_finished_run_computes_nothing(finished):
     before = stored(finished)
     result = run("task-number", finished, *FAST)
-    assert "16 cells, of which 16 are there already" in result.output
+    assert "16 cells, of which 16 are finished" in result.output
     assert "Computed 0 cells" in result.output
     assert stored(finished) == before
 
@@ -93,7 +94,7 @@ def test_more_repetitions_are_added(finished, tmp_path):
     assert run("task-number", tmp_path, *few, "--jobs", 1).exit_code == 0
     assert len(stored(tmp_path)) == 8
     result = run("task-number", tmp_path, *FAST, "--jobs", 1)
-    assert "of which 8 are there already" in result.output
+    assert "of which 8 are finished" in result.output
     assert same_tables(finished, tmp_path)
 
 
@@ -109,7 +110,7 @@ def test_some_of_the_settings(finished, tmp_path):
     ]
     assert same_tables(finished, tmp_path)
     result = run("task-number", tmp_path, *FAST, "--only", "n_tasks=2.0", "--method", "SIG")
-    assert "8 cells, of which 8 are there already" in result.output
+    assert "8 cells, of which 8 are finished" in result.output
     assert same_tables(finished, tmp_path)
 
 
@@ -147,7 +148,7 @@ def test_killed_and_started_again(finished, tmp_path):
     assert not (tmp_path / "table.csv").exists()
     result = run("task-number", tmp_path, *FAST)
     assert result.exit_code == 0
-    assert f"of which {len(kept)} are there already" in result.output
+    assert f"of which {len(kept)} are finished" in result.output
     after = stored(tmp_path)
     assert len(after) == 16
     assert set(kept) <= set(after)  # with their times: none was computed twice
@@ -182,7 +183,12 @@ def test_a_process_that_dies_is_replaced(finished, tmp_path, monkeypatch):
         "import dies_once; from mtgbn.cli import main; main()",
         *("reproduce", "task-number", str(tmp_path / "out"), *FAST, "--jobs", "2"),
     ]
-    environment = {**os.environ, "PYTHONPATH": os.path.dirname(__file__)}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(
+            [os.path.dirname(__file__), os.environ.get("PYTHONPATH", "")]
+        ),
+    }
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert marker.exists()

@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
-from mtgbn.results.tables import edge_table
 from report.fits import made_up
 
 from mtgbn import AVG, SIG, Tasks, save_result
 from mtgbn.cli import cli
 from mtgbn.errors import ExtraNotInstalledError, InputError, NotFittedError
 from mtgbn.report import report_of
+from mtgbn.results.fit_tables import edge_table
 from mtgbn.simulate import simulate_tasks
 
 EVIL = (

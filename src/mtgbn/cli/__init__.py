@@ -206,7 +206,7 @@ def fit(context: click.Context, data: str, out: str, method: str, **options) -> 
         settings |= of_mtgbn
         of_em = ("draws", "tol", "max_iter")
         pointless = ("rounds",) if of_mtgbn["inference"] == "map" else of_em
-        refuse(context, pointless, f"--inference {of_mtgbn['estimator']}")
+        refuse(context, pointless, f"--inference {of_mtgbn['inference']}")
     else:
         refuse(context, _OF_MTGBN, f"--method {method}")
         if reading["missing"] == "em":

@@ -1,30 +1,41 @@
-"""`mtgbn reproduce`: one of the paper's simulations, from nothing to rows, tables and a figure."""
+"""`mtgbn reproduce`: run one of the paper's simulations; write its rows, tables and figure."""
 
 import os
 import platform
 import time
 from collections import defaultdict
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
 from mtgbn._utils.files import locked, write_json, write_text, writing
+from mtgbn._utils.versions import versions_of
 from mtgbn.cli.cluster import connected
 from mtgbn.cli.output import bar, check_is_folder, check_is_writable, duration, say_to
-from mtgbn.errors import InputError
-from mtgbn.experiments import EXPERIMENTS, Cell, Store, cells_of, run_cells, summarise
+from mtgbn.errors import ExtraNotInstalledError, InputError
+from mtgbn.experiments import EXPERIMENTS, cells_of
+from mtgbn.experiments.designs import Cell, Experiment
 from mtgbn.experiments.figures import draw_figure
-from mtgbn.experiments.tables import as_csv, as_markdown, headline, times_as_csv
+from mtgbn.experiments.run import Failure, run_cells
+from mtgbn.experiments.store import Store
+from mtgbn.experiments.summaries import (
+    Summary,
+    as_csv,
+    as_markdown,
+    headline,
+    summarise,
+    times_as_csv,
+)
 from mtgbn.plot import figure_as_bytes
 
 __all__ = ["run_reproduce"]
 
-# Files that this command writes; a folder with others is not its own.
-_OURS = {
+# Files that this command writes. It refuses a folder that holds only other files.
+_OUR_FILES = {
     *("cells.sqlite", "cells.sqlite-journal", "rows.csv", "table.csv", "table.md", "times.csv"),
     *("run.json", "figure.svg", "figure.png"),
 }
@@ -45,7 +56,7 @@ def run_reproduce(
     scheduler: str | None,
     quiet: bool,
 ) -> int:
-    """Compute what is missing, write everything; returns the exit code."""
+    """Compute the cells that are missing, and write all files; returns the exit code."""
     console = Console(stderr=True, quiet=quiet, emoji=False, soft_wrap=True)
     say = partial(say_to, console)
     experiment = EXPERIMENTS[name]
@@ -66,12 +77,13 @@ def run_reproduce(
         done = len(plan) - n_missing
         say(
             f"{experiment.title}: {len(plan)} cells"
-            + (f", of which {done} are there already" if done else "")
+            + (f", of which {done} are finished" if done else "")
             + (" (--quick takes about a minute)" if not quick and len(missing) > 100 else "")
             + ". Interrupt it at any time; the same command goes on."
         )
         start = time.monotonic()
-        failures, is_interrupted = [], False
+        failures: list[Failure] = []
+        is_interrupted = False
         if missing:
             with (
                 connected(scheduler, "the same command goes on") as client,
@@ -83,7 +95,7 @@ def run_reproduce(
                     )
                 except KeyboardInterrupt:
                     is_interrupted = True
-        # All that the store has, so that parts of a plan can be run one after the other.
+        # All rows of the store, so that parts of a plan can be run one after the other.
         rows = store.rows()
         n_computed = n_missing - len(store.missing(plan))
         if not rows and is_interrupted:
@@ -98,11 +110,7 @@ def run_reproduce(
             "commands": store.note(_command(name, quick, repetitions, methods, only, seed)),
             "cells": len(rows),
             "cpu_hours": round(sum(value for _, value in seconds) / 3600, 2),
-            "versions": {
-                "mtgbn": store.versions(),
-                "python": platform.python_version(),
-                **{package: version(package) for package in _PACKAGES},
-            },
+            "versions": versions_of(_PACKAGES) | {"mtgbn": store.versions()},
             "processor": platform.machine(),
         }
         write_json(folder / "run.json", about)
@@ -138,8 +146,8 @@ def _check_folder(folder: Path) -> None:
 
 
 def _is_part(name: str) -> bool:
-    """Whether it is what a run left behind that was killed while it wrote."""
-    return name.endswith(".part") and any(name.startswith(f".{ours}.") for ours in _OURS)
+    """Whether a killed run left this file half written."""
+    return name.endswith(".part") and any(name.startswith(f".{ours}.") for ours in _OUR_FILES)
 
 
 def _remove_parts(folder: Path) -> None:
@@ -165,13 +173,12 @@ def _command(
     return " ".join([*parts, "--seed", str(seed)])
 
 
-def _draw(folder: Path, experiment, summaries) -> str:
-    """Write the figure, if matplotlib is there; what to say of it."""
+def _draw(folder: Path, experiment: Experiment, summaries: list[Summary]) -> str:
+    """Write the figure, if matplotlib is installed; returns what to tell the user about it."""
     try:
-        version("matplotlib")
-    except PackageNotFoundError:
-        return "; for the figure: pip install 'mtgbn[plot]'"
-    figure = draw_figure(experiment, summaries)
+        figure = draw_figure(experiment, summaries)
+    except ExtraNotInstalledError as error:
+        return f"; {error}"
     for kind in ("svg", "png"):
         with writing(folder / f"figure.{kind}") as file:
             file.write(figure_as_bytes(figure, kind))
@@ -179,9 +186,17 @@ def _draw(folder: Path, experiment, summaries) -> str:
 
 
 class _Watch:
-    """The bar that a person sees, with the time left by what such cells took so far."""
+    """The progress bar, with the time left as estimated from finished cells of the same method."""
 
-    def __init__(self, console: Console, store: Store, plan, missing, jobs: int, client) -> None:
+    def __init__(
+        self,
+        console: Console,
+        store: Store,
+        plan: list[Cell],
+        missing: list[Cell],
+        jobs: int,
+        client: Any,
+    ) -> None:
         self._progress = bar(
             console,
             TextColumn("{task.description}"),
@@ -198,15 +213,15 @@ class _Watch:
             "Cells", total=len(plan), completed=len(plan) - len(missing), left=""
         )
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         self._progress.start()
         return self
 
-    def __exit__(self, *exception) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._progress.stop()
 
     def done(self, cell: Cell, seconds: float) -> None:
-        """A cell is there."""
+        """Count a finished cell."""
         self._left.pop(cell.key, None)
         self._seconds[cell.method].append(seconds)
         typical = np.mean([value for values in self._seconds.values() for value in values])
@@ -214,5 +229,5 @@ class _Watch:
             np.mean(self._seconds[each.method]) if self._seconds[each.method] else typical
             for each in self._left.values()
         )
-        left = f"about {duration(expected / self._workers)} left"
+        left = f"about {duration(float(expected) / self._workers)} left"
         self._progress.update(self._bar, advance=1, left=left)

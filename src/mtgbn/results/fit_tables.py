@@ -37,7 +37,7 @@ class _ArrayColumn(NamedTuple):
     name: str
     description: str
     values: Callable[[FittedEstimator], np.ndarray | None]
-    """Array (m, p, p): the cell of i -> j in task t is at [t, i, j]. None: the fit has no such column."""
+    """Array (m, p, p) with the cell of i -> j in task t at [t, i, j], or None to leave the column out."""
 
 
 def _along(names: Sequence[str], axis: int) -> np.ndarray:
