@@ -37,7 +37,7 @@ class _ArrayColumn(NamedTuple):
     name: str
     description: str
     values: Callable[[FittedEstimator], np.ndarray | None]
-    """Array (m, p, p) with the cell of i -> j in task t at [t, i, j], or None to leave the column out."""
+    """Array (m, p, p) with the cell of i -> j in task t at [t, i, j], or None to omit the column."""
 
 
 def _along(names: Sequence[str], axis: int) -> np.ndarray:
