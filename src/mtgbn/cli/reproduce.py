@@ -6,7 +6,7 @@ import time
 from collections import defaultdict
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from rich.console import Console
@@ -20,7 +20,7 @@ from mtgbn.errors import ExtraNotInstalledError, InputError
 from mtgbn.experiments import EXPERIMENTS, cells_of
 from mtgbn.experiments.designs import Cell, Experiment
 from mtgbn.experiments.figures import draw_figure
-from mtgbn.experiments.run import Failure, run_cells
+from mtgbn.experiments.run import Failure, count_workers, run_cells
 from mtgbn.experiments.store import Store
 from mtgbn.experiments.summaries import (
     Summary,
@@ -87,7 +87,7 @@ def run_reproduce(
         if missing:
             with (
                 connected(scheduler, "the same command goes on") as client,
-                _Watch(console, store, plan, missing, jobs, client) as watch,
+                _Watch(console, store, plan, missing, count_workers(jobs, client)) as watch,
             ):
                 try:
                     failures = run_cells(
@@ -189,13 +189,7 @@ class _Watch:
     """The progress bar, with the time left as estimated from finished cells of the same method."""
 
     def __init__(
-        self,
-        console: Console,
-        store: Store,
-        plan: list[Cell],
-        missing: list[Cell],
-        jobs: int,
-        client: Any,
+        self, console: Console, store: Store, plan: list[Cell], missing: list[Cell], n_workers: int
     ) -> None:
         self._progress = bar(
             console,
@@ -204,7 +198,7 @@ class _Watch:
             MofNCompleteColumn(),
             TextColumn("{task.fields[left]}"),
         )
-        self._workers = jobs if client is None else max(sum(client.nthreads().values()), 1)
+        self._n_workers = n_workers
         self._left = {cell.key: cell for cell in missing}
         self._seconds: dict[str, list[float]] = defaultdict(list)
         for row, seconds in store.seconds():
@@ -229,5 +223,5 @@ class _Watch:
             np.mean(self._seconds[each.method]) if self._seconds[each.method] else typical
             for each in self._left.values()
         )
-        left = f"about {duration(float(expected) / self._workers)} left"
+        left = f"about {duration(float(expected) / self._n_workers)} left"
         self._progress.update(self._bar, advance=1, left=left)

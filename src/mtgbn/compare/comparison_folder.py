@@ -11,7 +11,6 @@ from mtgbn._utils.versions import versions_of
 from mtgbn.compare.group_tables import describe_groups, group_tables
 from mtgbn.compare.study import Study, SubjectStudy
 from mtgbn.compare.subject_tables import describe_subject, subject_tables
-from mtgbn.errors import InputError
 
 __all__ = ["ABOUT_FILE", "TABLES", "ComparisonTables", "comparison_tables", "read_comparison"]
 
@@ -86,20 +85,7 @@ def write_study(
 
 
 def read_comparison(folder: Path) -> ComparisonTables:
-    """Read what `write_study` wrote."""
-    path = folder / ABOUT_FILE
-    try:
-        about = json.loads(path.read_text(encoding="utf-8"))
-        return ComparisonTables(
-            about, {Path(name).stem: read_table(folder / name) for name in about["files"]}
-        )
-    except Exception as error:  # whatever a file that was changed by hand leads to
-        raise damaged(path, error) from error
-
-
-def damaged(path: Path, error: Exception) -> InputError:
-    """The error for a folder that mtgbn did not write, or that was changed since."""
-    return InputError(
-        f"{path} and its tables are not what mtgbn wrote ({type(error).__name__}: {error}); "
-        "compare again"
-    )
+    """Read what `write_study` wrote; any exception says that the files were changed since."""
+    about = json.loads((folder / ABOUT_FILE).read_text(encoding="utf-8"))
+    tables = [read_table(folder / name) for name in about["files"]]
+    return ComparisonTables(about, {each.name: each for each in tables})

@@ -62,14 +62,14 @@ class Experiment(NamedTuple):
     name: str
     title: str
     axis: str
-    rows: tuple[str, ...]
-    columns: tuple[str, ...]
     simulate: Callable[[Setting, np.random.Generator], Simulation]
-    has_directions: bool
     full: tuple[Setting, ...]
     quick: tuple[Setting, ...]
-    quick_repetitions: int
-    methods: Callable[[Setting], tuple[str, ...]]
+    rows: tuple[str, ...] = ("nu0",)
+    columns: tuple[str, ...] = ()
+    has_directions: bool = False
+    quick_repetitions: int = 2
+    methods: Callable[[Setting], tuple[str, ...]] = lambda setting: _MAIN
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -137,40 +137,27 @@ _ALL = (
         name="sample-size",
         title="Synthetic data: rows per task (the paper's Figure 3)",
         axis="n_rows",
-        rows=("nu0",),
-        columns=(),
         simulate=_thresholded,
-        has_directions=False,
         full=_synthetic(n_rows=(50, 100, 150, 200, 250, 300)),
         quick=_synthetic(nu0=(60,), n_rows=(50, 250)),
-        quick_repetitions=2,
         methods=_all_at_60,
     ),
     Experiment(
         name="task-number",
         title="Synthetic data: number of tasks (the paper's Figure 4)",
         axis="n_tasks",
-        rows=("nu0",),
-        columns=(),
         simulate=_thresholded,
-        has_directions=False,
         full=_synthetic(n_tasks=(2, 4, 6, 8, 10)),
         quick=_synthetic(nu0=(60,), n_tasks=(2, 6)),
-        quick_repetitions=2,
-        methods=lambda setting: _MAIN,
     ),
     Experiment(
         name="density",
         title="Synthetic data: density and rows per task (the paper's Figure 5)",
         axis="density",
-        rows=("nu0",),
         columns=("n_rows",),
         simulate=_thresholded,
-        has_directions=False,
         full=_synthetic(n_rows=(100, 200, 300), density=(0.2, 0.3, 0.4, 0.5, 0.6)),
         quick=_synthetic(nu0=(60,), n_rows=(100,), density=(0.2, 0.4)),
-        quick_repetitions=2,
-        methods=lambda setting: _MAIN,
     ),
     Experiment(
         name="perturbation",
@@ -188,7 +175,6 @@ _ALL = (
         ),
         quick=_grid(n_rows=(250,), relative_to=("edges",), network=("ecoli70",), level=(0.05, 0.3)),
         quick_repetitions=1,
-        methods=lambda setting: _MAIN,
     ),
 )
 EXPERIMENTS = {experiment.name: experiment for experiment in _ALL}

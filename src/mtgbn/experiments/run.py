@@ -15,7 +15,7 @@ from mtgbn.experiments.designs import Cell
 from mtgbn.experiments.store import Store
 from mtgbn.learn.parallel import SECONDS_FOR_A_WORKER
 
-__all__ = ["Failure", "run_cells"]
+__all__ = ["Failure", "count_workers", "run_cells"]
 
 # One thread per process: there are enough cells, and results must not depend on the number of threads.
 _ONE_THREAD = dict.fromkeys(
@@ -72,12 +72,37 @@ def run_cells(
         Called with every finished cell and its CPU seconds.
     """
     failures: list[Failure] = []
+
+    def work_off(executor: Executor) -> None:
+        """Run the cells, and remove each from the list when it is finished."""
+        running: dict[Future[tuple[Row, float]], Cell] = {}
+        waiting = list(cells)
+        while waiting or running:
+            most = count_workers(jobs, client) * _WAITING_PER_WORKER
+            while waiting and len(running) < most:
+                cell = waiting.pop(0)
+                running[executor.submit(run_cell, cell, seed)] = cell
+            finished, _ = wait(running, return_when=FIRST_COMPLETED)
+            # In the order of submission, so that the order of the rows varies as little as possible.
+            for future in [each for each in running if each in finished]:
+                cell = running.pop(future)
+                error = future.exception()
+                if isinstance(error, BrokenExecutor):
+                    raise error
+                if error is None:
+                    row, seconds = future.result()
+                    store.add(row, seconds)
+                    done(cell, seconds)
+                else:
+                    failures.append(Failure(cell, f"{type(error).__name__}: {error}"))
+                cells.remove(cell)
+
     deaths = 0
     while cells:
         n_before = len(cells)
         try:
-            with _executor(jobs, client) as (executor, count_workers):
-                _work_off(cells, seed, store, executor, count_workers, done, failures)
+            with _executor(jobs, client) as executor:
+                work_off(executor)
         except BrokenExecutor as error:
             deaths = deaths + 1 if len(cells) == n_before else 1
             if deaths >= _MOST_DEATHS:
@@ -88,42 +113,14 @@ def run_cells(
     return failures
 
 
-def _work_off(
-    cells: list[Cell],
-    seed: int,
-    store: Store,
-    executor: Executor,
-    count_workers: Callable[[], int],
-    done: Callable[[Cell, float], None],
-    failures: list[Failure],
-) -> None:
-    """Run the cells, and remove each from the list when it is finished."""
-    running: dict[Future[tuple[Row, float]], Cell] = {}
-    waiting = list(cells)
-    while waiting or running:
-        most = count_workers() * _WAITING_PER_WORKER
-        while waiting and len(running) < most:
-            cell = waiting.pop(0)
-            running[executor.submit(run_cell, cell, seed)] = cell
-        finished, _ = wait(running, return_when=FIRST_COMPLETED)
-        # In the order of submission, so that the order of the store's rows varies as little as possible.
-        for future in [each for each in running if each in finished]:
-            cell = running.pop(future)
-            error = future.exception()
-            if isinstance(error, BrokenExecutor):
-                raise error
-            if error is None:
-                row, seconds = future.result()
-                store.add(row, seconds)
-                done(cell, seconds)
-            else:
-                failures.append(Failure(cell, f"{type(error).__name__}: {error}"))
-            cells.remove(cell)
+def count_workers(jobs: int, client: Any) -> int:
+    """Cells that can run at once: processes here, or threads of a cluster, whose workers vary."""
+    return jobs if client is None else max(sum(client.nthreads().values()), 1)
 
 
 @contextmanager
-def _executor(jobs: int, client: Any) -> Iterator[tuple[Executor, Callable[[], int]]]:
-    """An executor and a function that counts its workers; after an error, no cell goes on running."""
+def _executor(jobs: int, client: Any) -> Iterator[Executor]:
+    """Processes here, or a cluster; after an error, no cell goes on running."""
     if client is None:
         from joblib.externals.loky import ProcessPoolExecutor
 
@@ -136,12 +133,8 @@ def _executor(jobs: int, client: Any) -> Iterator[tuple[Executor, Callable[[], i
         executor = client.get_executor(pure=False)
         stop, finish = {"wait": False}, {"wait": True}
 
-    def count_workers() -> int:
-        # Workers of a cluster come and go.
-        return jobs if client is None else max(sum(client.nthreads().values()), 1)
-
     try:
-        yield executor, count_workers
+        yield executor
     except BaseException:
         executor.shutdown(**stop)
         raise

@@ -9,7 +9,6 @@ from mtgbn.compare.comparison_folder import (
     ABOUT_FILE,
     ComparisonTables,
     comparison_tables,
-    damaged,
     read_comparison,
 )
 from mtgbn.compare.study import Study, SubjectStudy
@@ -71,13 +70,15 @@ def report_of(
         return _comparison_report(comparison_tables(result, about))
     folder = Path(result)
     if (folder / ABOUT_FILE).is_file():
-        comparison = read_comparison(folder)
         try:
-            return _comparison_report(comparison)
+            return _comparison_report(read_comparison(folder))
         except (InputError, ExtraNotInstalledError):
             raise
-        except Exception as error:  # whatever a file that was changed by hand leads to
-            raise damaged(folder / ABOUT_FILE, error) from error
+        except Exception as error:  # files that were changed by hand can lead to any error
+            raise InputError(
+                f"{folder / ABOUT_FILE} and its tables are not what mtgbn wrote "
+                f"({type(error).__name__}: {error}); compare again"
+            ) from error
     if folder.is_dir() and not (folder / RESULT_FILE).is_file():
         raise InputError(
             f"{str(folder)!r} holds neither {RESULT_FILE} nor {ABOUT_FILE}; give a folder that mtgbn "

@@ -162,7 +162,7 @@ def _networks(
 
 
 def _summary(about: dict[str, Any], connections: Records) -> list[str]:
-    """Pairs first: which direction an edge has may be open, that two variables are joined is not."""
+    """Pairs come first, because the data may leave the direction of an edge open."""
     where = " over all templates" if len(about["templates"]) > 1 else ""
     pairs, arrows = (
         [row for row in connections if row["kind"] == kind] for kind in ("undirected", "directed")
@@ -179,25 +179,27 @@ def _summary(about: dict[str, Any], connections: Records) -> list[str]:
     if relabelled:
         times = relabelled["relabellings"]
         corrected = sum(float(row["p_permutation_corrected"]) <= _SMALL_Q for row in pairs)
-        each = ", each template by itself" if where else ""
+        each = ", within each template" if where else ""
         lines.append(
             f"By {times} relabellings of the subjects, {corrected or 'none'} of the pairs "
             f"differ{'s' * (corrected == 1)} with a corrected p of at most {_SMALL_Q:g}{each}. "
-            f"The smallest p that {times} can give is {1 / (times + 1):.2g}. "
+            f"The smallest p that {times} relabellings can give is {1 / (times + 1):.2g}. "
             + sentence(relabelled["how"])
         )
         for template, p in relabelled["p_any_difference"].items():
             lines.append(
-                f"{template}: that the groups differ in any pair, directions aside, has p = {p:.3g}."
+                f"{template}: the test whether the groups differ in any pair, directions aside, has p = {p:.3g}."
             )
     else:
         lines.append(f"Beware: {sentence(about['tests']['assumption'])}")
-        lines.append("How to relabel: the same command with --permutations 199, which fits anew.")
+        lines.append(
+            "To relabel the subjects, run the same command with --permutations 199, which fits every relabelling."
+        )
     return lines
 
 
 def _findings(connections: Records) -> list[dict[str, Any]]:
-    """The pairs that differ most, each with what its two directions are."""
+    """The pairs that differ most, each with the counts of its two directions."""
     arrows = {
         (row["template"], row["source"], row["target"]): row
         for row in connections
@@ -220,7 +222,7 @@ def _findings(connections: Records) -> list[dict[str, Any]]:
 
 
 def _turned(connections: Records) -> list[str]:
-    """Directions that differ where pairs do not."""
+    """Directions that differ although their pairs do not."""
     q = {
         (row["template"], frozenset((row["source"], row["target"]))): float(row["q_study"])
         for row in connections
@@ -250,7 +252,7 @@ def _finding(row: dict[str, str]) -> dict[str, Any]:
 def _simulation(
     about: dict[str, Any], connections: Records, labels: tuple[str, str]
 ) -> dict[str, Any] | None:
-    """The truth of simulated data, with what was found of it."""
+    """The truth of simulated data, with the result for each altered connection."""
     truth = about.get("simulation")
     if not truth:
         return None

@@ -5,7 +5,6 @@ Each column stands in one place, with its name, its description and the function
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -14,13 +13,11 @@ from mtgbn.graphs import restricted_cpdag
 from mtgbn.results.estimators import FittedEstimator
 
 __all__ = [
-    "SharedEdge",
     "edge_directions",
     "edge_table",
     "history_table",
     "probability_table",
     "shared_edge_table",
-    "shared_edges",
     "task_table",
 ]
 
@@ -31,13 +28,9 @@ _SMALLEST_PROBABILITY = 0.01
 _UNRELIABLE_PARETO = 0.7
 
 
-class _ArrayColumn(NamedTuple):
-    """A column of a table with one row per task and pair of variables."""
-
-    name: str
-    description: str
-    values: Callable[[FittedEstimator], np.ndarray | None]
-    """Array (m, p, p) with the cell of i -> j in task t at [t, i, j], or None to omit the column."""
+# A column's name, its description, and a function of the fitted estimator that gives an array (m, p, p)
+# with the cell of i -> j in task t at [t, i, j], or None if the table is to have no such column.
+_Column = tuple[str, str, Callable[[FittedEstimator], np.ndarray | None]]
 
 
 def _along(names: Sequence[str], axis: int) -> np.ndarray:
@@ -69,157 +62,85 @@ def _joined(estimator: FittedEstimator) -> np.ndarray:
     return (estimator.graphs_ | estimator.graphs_.transpose(0, 2, 1)).sum(axis=0)
 
 
-def _edge_probabilities(estimator: FittedEstimator) -> np.ndarray | None:
-    return getattr(estimator, "edge_probabilities_", None)
+def _attribute(name: str) -> Callable[[FittedEstimator], np.ndarray | None]:
+    return lambda estimator: getattr(estimator, name, None)
 
 
-def _adjacency_probabilities(estimator: FittedEstimator) -> np.ndarray | None:
-    return getattr(estimator, "adjacency_probabilities_", None)
-
-
-_PLACE = (
-    _ArrayColumn("task", "name of the task", lambda fit: _along(fit.task_names_, 0)),
-    _ArrayColumn("source", "variable i of i -> j", lambda fit: _along(fit.variables_, 1)),
-    _ArrayColumn("target", "variable j of i -> j", lambda fit: _along(fit.variables_, 2)),
+_PLACE: tuple[_Column, ...] = (
+    ("task", "name of the task", lambda fit: _along(fit.task_names_, 0)),
+    ("source", "variable i of i -> j", lambda fit: _along(fit.variables_, 1)),
+    ("target", "variable j of i -> j", lambda fit: _along(fit.variables_, 2)),
 )
-
-EDGE_COLUMNS = (
+_PROBABILITY = "posterior probability of the edge with this direction"
+_ADJACENCY = "posterior probability of an edge between source and target, in either direction"
+EDGE_COLUMNS: tuple[_Column, ...] = (
     *_PLACE,
-    _ArrayColumn(
+    (
         "coefficient",
         "coefficient of the source in the regression of the target on its parents",
-        lambda fit: fit.coefficients_,
+        _attribute("coefficients_"),
     ),
-    _ArrayColumn(
+    (
         "direction",
         "compelled if the data exclude the other direction; known if prior knowledge excludes it; "
         "chosen if the edge is reversible, and then it points as agrees best with the other tasks",
         edge_directions,
     ),
-    _ArrayColumn(
+    (
         "tasks_with_edge",
         "how many tasks have an edge between source and target, in either direction",
-        lambda fit: _joined(fit)[None],
+        _joined,
     ),
-    _ArrayColumn(
-        "probability",
-        "posterior probability of the edge with this direction; directions are chosen jointly, so that "
-        "it can be smaller than the probability of the opposite direction",
-        _edge_probabilities,
-    ),
-    _ArrayColumn(
-        "adjacency_probability",
-        "posterior probability of an edge between source and target, in either direction",
-        _adjacency_probabilities,
-    ),
+    ("probability", _PROBABILITY, _attribute("edge_probabilities_")),
+    ("adjacency_probability", _ADJACENCY, _attribute("adjacency_probabilities_")),
 )
-
-PROBABILITY_COLUMNS = (
+PROBABILITY_COLUMNS: tuple[_Column, ...] = (
     *_PLACE,
-    _ArrayColumn(
-        "probability_forward", "posterior probability of source -> target", _edge_probabilities
-    ),
-    _ArrayColumn(
+    ("probability_forward", _PROBABILITY, _attribute("edge_probabilities_")),
+    (
         "probability_backward",
-        "posterior probability of target -> source",
+        "posterior probability of the opposite direction",
         lambda fit: fit.edge_probabilities_.transpose(0, 2, 1),
     ),
-    _ArrayColumn(
-        "adjacency_probability", "posterior probability of either", _adjacency_probabilities
-    ),
-    _ArrayColumn("rhat", "split R-hat of the adjacency", lambda fit: fit.edge_diagnostics_.rhat),
-    _ArrayColumn(
-        "ess", "effective sample size of the adjacency", lambda fit: fit.edge_diagnostics_.ess
-    ),
+    ("adjacency_probability", _ADJACENCY, _attribute("adjacency_probabilities_")),
+    ("rhat", "split R-hat of the adjacency", lambda fit: fit.edge_diagnostics_.rhat),
+    ("ess", "effective sample size of the adjacency", lambda fit: fit.edge_diagnostics_.ess),
 )
 
 
 def edge_table(estimator: FittedEstimator, n_tasks: int | None = None) -> DescribedTable:
     """Every edge of every task, or of the first ``n_tasks`` tasks: ``edges.tsv``."""
-    return _array_table(
-        "edges", "Every edge of every task", EDGE_COLUMNS, estimator, estimator.graphs_[:n_tasks]
-    )
+    rows = estimator.graphs_[:n_tasks]
+    return _array_table("edges", "Every edge of every task", EDGE_COLUMNS, estimator, rows)
 
 
 def probability_table(estimator: FittedEstimator) -> DescribedTable:
     """Every pair whose adjacency probability is above 0.01: ``probabilities.tsv`` of a posterior."""
-    either = estimator.adjacency_probabilities_
-    return _array_table(
-        "probabilities",
-        "Every task and pair whose adjacency probability is above 0.01",
-        PROBABILITY_COLUMNS,
-        estimator,
-        np.triu(either > _SMALLEST_PROBABILITY, 1),
-    )
+    rows = np.triu(estimator.adjacency_probabilities_ > _SMALLEST_PROBABILITY, 1)
+    about = f"Every task and pair with an adjacency probability above {_SMALLEST_PROBABILITY}"
+    return _array_table("probabilities", about, PROBABILITY_COLUMNS, estimator, rows)
 
 
 def _array_table(
     name: str,
     description: str,
-    columns: Sequence[_ArrayColumn],
+    columns: Sequence[_Column],
     estimator: FittedEstimator,
     rows: np.ndarray,
 ) -> DescribedTable:
     """One row for each [t, i, j] at which ``rows`` is true."""
     places = tuple(np.argwhere(rows).T)
     described, cells = {}, []
-    for column in columns:
-        values = column.values(estimator)
+    for column, text, values_of in columns:
+        values = values_of(estimator)
         if values is not None:
-            described[column.name] = column.description
+            described[column] = text
             cells.append(np.broadcast_to(values, estimator.graphs_.shape)[places].tolist())
     return table_of(name, description, described, zip(*cells, strict=True), "nan")
 
 
-class SharedEdge(NamedTuple):
-    """A pair that at least one task joins, in the direction that most of these tasks have."""
-
-    source: str
-    target: str
-    n_forward: int
-    """Tasks with source -> target."""
-    n_backward: int
-    """Tasks with target -> source."""
-    share: float
-    """Share of all tasks that have the edge, in either direction."""
-    coefficient: float
-    """Mean over the tasks with source -> target."""
-    probability: float | None
-    """Mean adjacency probability over all tasks; only of a posterior estimate."""
-
-    @property
-    def n_tasks(self) -> int:
-        """Tasks that have the edge, in either direction."""
-        return self.n_forward + self.n_backward
-
-
-def shared_edges(estimator: FittedEstimator) -> list[SharedEdge]:
-    """Every pair that a task joins, the pairs of most tasks first."""
-    graphs, names = estimator.graphs_, estimator.variables_
-    probabilities = _adjacency_probabilities(estimator)
-    joined = np.triu(_joined(estimator), 1)
-    pairs = np.argwhere(joined)
-    order = np.argsort(-joined[pairs[:, 0], pairs[:, 1]], kind="stable")
-    found = []
-    for i, j in pairs[order].tolist():
-        if graphs[:, i, j].sum() < graphs[:, j, i].sum():
-            i, j = j, i
-        found.append(
-            SharedEdge(
-                source=names[i],
-                target=names[j],
-                n_forward=int(graphs[:, i, j].sum()),
-                n_backward=int(graphs[:, j, i].sum()),
-                share=int(joined[min(i, j), max(i, j)]) / len(graphs),
-                coefficient=float(estimator.coefficients_[graphs[:, i, j], i, j].mean()),
-                probability=None if probabilities is None else float(probabilities[:, i, j].mean()),
-            )
-        )
-    return found
-
-
 def shared_edge_table(estimator: FittedEstimator) -> DescribedTable:
-    """`shared_edges` as a table."""
+    """Every pair that a task joins, in the direction of most tasks; the pairs of most tasks first."""
     columns = {
         "source": "variable i of i -> j",
         "target": "variable j of i -> j",
@@ -228,17 +149,21 @@ def shared_edge_table(estimator: FittedEstimator) -> DescribedTable:
         "other_way": "tasks with target -> source",
         "mean_coefficient": "mean coefficient over the tasks with source -> target",
     }
-    rows: list[list[object]] = [
-        [
-            *(each.source, each.target, each.n_tasks),
-            *(each.share, each.n_backward, each.coefficient),
-        ]
-        for each in shared_edges(estimator)
-    ]
-    if _adjacency_probabilities(estimator) is not None:
+    probabilities = getattr(estimator, "adjacency_probabilities_", None)
+    if probabilities is not None:
         columns["mean_adjacency_probability"] = "adjacency probability, mean over all tasks"
-        for row, each in zip(rows, shared_edges(estimator), strict=True):
-            row.append(each.probability)
+    graphs, names = estimator.graphs_, estimator.variables_
+    joined = np.triu(_joined(estimator), 1)
+    pairs = np.argwhere(joined)
+    order = np.argsort(-joined[pairs[:, 0], pairs[:, 1]], kind="stable")
+    rows = []
+    for i, j in pairs[order].tolist():
+        n_tasks = int(joined[i, j])
+        if graphs[:, i, j].sum() < graphs[:, j, i].sum():
+            i, j = j, i
+        mean = estimator.coefficients_[graphs[:, i, j], i, j].mean()
+        row = [names[i], names[j], n_tasks, n_tasks / len(graphs), graphs[:, j, i].sum(), mean]
+        rows.append(row if probabilities is None else [*row, probabilities[:, i, j].mean()])
     description = "Every pair of variables that at least one task joins"
     return table_of("shared_edges", description, columns, rows, "nan")
 

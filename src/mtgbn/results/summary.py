@@ -7,7 +7,7 @@ import numpy as np
 from mtgbn._utils.described_table import DescribedTable, table_of
 from mtgbn.learn import AVG
 from mtgbn.results.estimators import ESTIMATORS, FittedEstimator
-from mtgbn.results.fit_tables import shared_edges, task_table
+from mtgbn.results.fit_tables import shared_edge_table, task_table
 
 __all__ = ["Summary", "fit_in_words", "summarise"]
 
@@ -114,12 +114,14 @@ def _common_edges(estimator: FittedEstimator, most_edges: int) -> DescribedTable
     if hasattr(estimator, "adjacency_probabilities_"):
         columns["mean adjacency probability"] = "mean over all tasks"
     rows = []
-    for edge in shared_edges(estimator)[:most_edges]:
-        reverse = f" (other way in {edge.n_backward})" if edge.n_backward else ""
-        row = [
-            f"{edge.source} -> {edge.target}{reverse}",
-            f"{edge.n_tasks} of {m}",
-            f"{edge.coefficient:+.2f}",
+    for edge in shared_edge_table(estimator).records[:most_edges]:
+        reverse = "" if edge["other_way"] == "0" else f" (other way in {edge['other_way']})"
+        cells = [
+            f"{edge['source']} -> {edge['target']}{reverse}",
+            f"{edge['tasks']} of {m}",
+            f"{float(edge['mean_coefficient']):+.2f}",
         ]
-        rows.append(row if edge.probability is None else [*row, f"{edge.probability:.2f}"])
+        if "mean_adjacency_probability" in edge:
+            cells.append(f"{float(edge['mean_adjacency_probability']):.2f}")
+        rows.append(cells)
     return table_of("common_edges", "The edges of most tasks", columns, rows)

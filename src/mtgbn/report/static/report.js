@@ -1,8 +1,8 @@
-// Puts the parts of the page together from the data that it carries.
+// Builds the parts of the page from the data within the page.
 "use strict";
 
 const DATA = JSON.parse(document.getElementById("report-data").textContent);
-// For those who want to look closer, and for tests.
+// For the browser's console and for tests.
 window.mtgbnViews = {};
 
 for (const root of document.querySelectorAll("[data-table]")) {
