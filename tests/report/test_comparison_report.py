@@ -188,7 +188,7 @@ def test_one_subject_for_a_clinician(fdr, expected, tmp_path, opened):
     assert f"Partial correlation {row.strength:.2f} in sub-<7>, 0.10 in controls" in first
     assert "2 of 6 controls have the connection" in first
     assert f"it has probability {row.probability:.2f}" in first
-    assert f"{100 * row.fdr:.0f} % of it would be expected to be chance" in first
+    assert f"{100 * row.fdr:.0f} % are expected to be due to chance" in first
     assert "no diagnosis" in page.page.text_content("#not")
     alarms = read(tmp_path, "alarms")
     rate = alarms.alarms.sum() / alarms.pairs.sum()

@@ -15,18 +15,18 @@ __all__ = ["INDEPENDENCE", "RELABELLING", "describe_groups", "group_tables", "pe
 
 CONVENTION = "A[i, j] = 1 means i -> j: source -> target; DCM's A matrix is the transpose"
 INDEPENDENCE = (
-    "the z-test and Fisher's test (p_greater, p_less, p_two_sided, p_exact, q, q_study) take subjects "
-    "for independent. Graphs that were learned together are not: they resemble each other also where "
-    "only chance made them alike, and these p-values (and the intervals of differences) can be far too "
+    "the z-test and Fisher's test (p_greater, p_less, p_two_sided, p_exact, q, q_study) assume "
+    "independent subjects. Graphs that were learned jointly are not independent: they also have chance "
+    "features in common, so that these p-values (and the intervals of differences) can be far too "
     "small. Relabelling the subjects needs no such assumption"
 )
 RELABELLING = {
-    "separate": "every relabelling was fitted anew, group by group, as the groups themselves were",
+    "separate": "every relabelling was fitted anew, group by group, like the groups themselves",
     "together": "all subjects were fitted as one cohort without labels, so that labels were exchanged "
     "without new fits",
 }
 
-_TEMPLATE = {"template": "set of variables that were compared by themselves"}
+_TEMPLATE = {"template": "set of variables that was compared separately"}
 _PAIR = {"source": "variable i of i -> j", "target": "variable j of i -> j"}
 _CONNECTIONS = {
     **_TEMPLATE,
@@ -37,10 +37,11 @@ _CONNECTIONS = {
     "n_a": "subjects of group a",
     "count_b": "subjects of group b that have the connection",
     "n_b": "subjects of group b",
-    "more_in": "label of the group in which a larger share has it; n/a if the shares are the same",
+    "more_in": "label of the group with the larger share of subjects that have it; n/a if the shares are equal",
     "p_two_sided": "two-sided p-value of the two-sample test of proportions, pooled, without continuity "
     "correction",
-    "q": "Benjamini and Hochberg's, of p_two_sided, over the connections of this kind in the template",
+    "q": "false discovery rate (Benjamini and Hochberg) of p_two_sided, over the connections of this kind "
+    "in the template",
     "q_study": "the same over the connections of this kind in all templates",
     "difference": "share of group a minus share of group b",
     "difference_low": "lower end of its 95 % confidence interval (Newcombe)",
@@ -52,8 +53,8 @@ _CONNECTIONS = {
 }
 _PERMUTED = {
     "p_permutation": "two-sided p-value of the difference, by relabelling",
-    "p_permutation_corrected": "the same for the largest difference anywhere in the template: below .05 "
-    "is a difference however many connections of the template were looked at",
+    "p_permutation_corrected": "the same, corrected for the number of connections in the template: "
+    "compared with the largest difference of each relabelling",
 }
 _DEGREES = {
     **_TEMPLATE,
@@ -68,8 +69,8 @@ _DEGREES = {
         for what, text in {
             "a": "{}, summed over the subjects of group a",
             "b": "{}, summed over the subjects of group b",
-            "percent": "{}: mean of group a minus mean of group b, in percent of that of group b; n/a "
-            "if group b has none",
+            "percent": "{}: mean of group a minus mean of group b, in percent of the mean of group b; "
+            "n/a if group b has none",
         }.items()
     },
 }
@@ -81,12 +82,12 @@ _COUNTS = {
 }
 _EDGES = {
     **_TEMPLATE,
-    "group": "label",
-    "subject": "subject",
+    "group": "label of the group",
+    "subject": "name of the subject",
     **_PAIR,
-    "coefficient": "of i in the regression of j on its parents, all of variance 1",
-    "direction": "compelled: the data exclude the other direction; chosen: the data allow either, and "
-    "the edge points as agrees best with all other subjects of both groups",
+    "coefficient": "coefficient of i in the regression of j on its parents, all variables with variance 1",
+    "direction": "compelled: the data exclude the other direction; chosen: the data allow either "
+    "direction, and the edge points as agrees best with all other subjects of both groups",
 }
 _PROBABILITIES = {
     "probability": "posterior probability of i -> j",
@@ -99,8 +100,8 @@ _METHOD = {
     "{}_p_less": "{}: the same, less in group a",
 }
 _METHOD_NAMES = {
-    "mtgbn": "MTGBN (subjects of a group learned together)",
-    "sig": "SIG (every subject alone)",
+    "mtgbn": "MTGBN (the subjects of a group learned jointly)",
+    "sig": "SIG (every subject learned as a single task)",
     "gc": "conditional Granger causality",
     "rdcm": "regression DCM",
 }
@@ -206,7 +207,7 @@ def more_in(study: Study, difference: float) -> str | None:
 
 
 def permuted(template: TemplateComparison, kind: str) -> tuple[np.ndarray, np.ndarray]:
-    """p-values by relabelling, (p, p): of every connection, and corrected."""
+    """p-values by relabelling, (p, p): of every connection, and corrected for their number."""
     found = template.permutations
     assert found is not None
     if kind == "directed":
@@ -291,7 +292,7 @@ def _methods(study: Study) -> DescribedTable:
                 k = place[pair]
                 row += [found.count_a[k], found.count_b[k], found.p_greater[k], found.p_less[k]]
             rows.append(row)
-    about = "Methods beside each other, with as many edges in every subject, as in the paper's Table 4; "
+    about = "Methods with the same number of edges in a subject, as in the paper's Table 4; "
     return table_of("methods", about + CONVENTION, columns, rows)
 
 

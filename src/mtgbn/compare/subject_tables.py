@@ -7,9 +7,10 @@ from mtgbn.compare.study import SubjectStudy
 
 __all__ = ["ALARM_LEVEL", "describe_subject", "subject_tables"]
 
+# A pair of a control with a smaller p-value is a false alarm.
 ALARM_LEVEL = 0.05
 
-_TEMPLATE = {"template": "set of variables that were compared by themselves"}
+_TEMPLATE = {"template": "set of variables that was compared separately"}
 _DEPARTURES = {
     **_TEMPLATE,
     "variable_1": "first variable of the pair; directions are not compared",
@@ -17,21 +18,21 @@ _DEPARTURES = {
     "departure": "stronger or weaker in the subject than in controls, whatever the sign",
     "strength": "partial correlation in the subject, given the parents in the controls' networks",
     "control_strength": "mean of the same over the controls",
-    "p": "share of all controls and pairs with a score at least as large, either way, this one too",
+    "p": "share of all controls and pairs, this one included, with a score at least as large in size",
     "fdr": "estimated share of false discoveries among the pairs up to this one, within the template",
-    "expected_alarms": "pairs with a score as large that one control has against the others, on "
-    "average; the subject's own is counted in",
+    "expected_alarms": "mean number of pairs with a score as large in a control, compared with the other "
+    "controls; the subject is counted, too",
     "score": "difference of the strengths, as Fisher's z, in units of its spread among controls",
-    "probability": "posterior probability that the subject has the connection, by its own data alone",
+    "probability": "posterior probability that the subject has the connection, from its data alone",
     "control_probability": "mean of the same over the controls",
-    "control_count": "controls who have it in the networks that were learned of all controls together",
-    "n_controls": "controls",
+    "control_count": "controls who have it in the networks that were learned jointly from all controls",
+    "n_controls": "number of controls",
 }
 _ALARMS = {
     **_TEMPLATE,
     "control": "a control, compared with the other controls as the subject was",
     "alarms": f"pairs with p below {ALARM_LEVEL}",
-    "pairs": "all pairs",
+    "pairs": "number of pairs",
     "rate": "alarms / pairs",
 }
 

@@ -83,9 +83,7 @@ def glass_brain_picture(
     colours = LinearSegmentedColormap.from_list("signs", stops)
     figure = Figure(figsize=(9.0, 3.4 * len(panels)))
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # nilearn warns that the matrices are not symmetric; they are directed
+        warnings.simplefilter("ignore")  # nilearn warns about directed, so asymmetric, matrices
         from nilearn.plotting import plot_connectome
 
         for place, (name, weights) in enumerate(panels):

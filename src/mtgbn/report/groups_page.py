@@ -188,13 +188,11 @@ def _summary(about: dict[str, Any], connections: Records) -> list[str]:
         )
         for template, p in relabelled["p_any_difference"].items():
             lines.append(
-                f"{template}: the test whether the groups differ in any pair, directions aside, has p = {p:.3g}."
+                f"{template}: that the groups differ in any pair, whatever the directions, has p = {p:.3g}."
             )
     else:
         lines.append(f"Beware: {sentence(about['tests']['assumption'])}")
-        lines.append(
-            "To relabel the subjects, run the same command with --permutations 199, which fits every relabelling."
-        )
+        lines.append("To relabel the subjects, run the same command with --permutations 199.")
     return lines
 
 
