@@ -75,12 +75,6 @@ def test_everything_is_written(finished):
     assert (finished / "figure.png").read_bytes()[:4] == b"\x89PNG"
 
 
-def test_two_processes_give_the_same(finished, tmp_path):
-    result = run("task-number", tmp_path / "out", *FAST, "--jobs", 2)
-    assert result.exit_code == 0
-    assert same_tables(finished, tmp_path / "out")
-
-
 def test_a_finished_run_computes_nothing(finished):
     before = stored(finished)
     result = run("task-number", finished, *FAST)
@@ -89,29 +83,19 @@ def test_a_finished_run_computes_nothing(finished):
     assert stored(finished) == before
 
 
-def test_more_repetitions_are_added(finished, tmp_path):
-    few = [*FAST[:-1], "2"]
-    assert run("task-number", tmp_path, *few, "--jobs", 1).exit_code == 0
-    assert len(stored(tmp_path)) == 8
-    result = run("task-number", tmp_path, *FAST, "--jobs", 1)
-    assert "of which 8 are finished" in result.output
+def test_parts_of_a_plan_add_up_to_the_whole(finished, tmp_path):
+    """Some settings and repetitions in one process, then all in two, give what one process gives."""
+    some = [*FAST[:-1], "2", "--only", "n_tasks=2.0", "--jobs", 1]
+    assert run("task-number", tmp_path, *some).exit_code == 0
+    assert {row[:2] for row in stored(tmp_path)} == {(2, 0), (2, 1)}
+    result = run("task-number", tmp_path, *FAST, "--jobs", 2)
+    assert "16 cells, of which 4 are finished" in result.output
     assert same_tables(finished, tmp_path)
-
-
-def test_some_of_the_settings(finished, tmp_path):
-    """Parts of a plan, run one after the other, make the whole of it."""
-    for only in ("n_tasks=2", "n_tasks=6"):
-        assert run("task-number", tmp_path, *FAST, "--only", only, "--jobs", 1).exit_code == 0
-    assert {row[0] for row in stored(tmp_path)} == {2, 6}
     commands = json.loads((tmp_path / "run.json").read_text())["commands"]
-    assert [each.split(" --only ")[1] for each in commands] == [
-        "n_tasks=2 --seed 1",
-        "n_tasks=6 --seed 1",
+    assert [each.split(" --method AVG ")[1] for each in commands] == [
+        "--only n_tasks=2.0 --seed 1",
+        "--seed 1",
     ]
-    assert same_tables(finished, tmp_path)
-    result = run("task-number", tmp_path, *FAST, "--only", "n_tasks=2.0", "--method", "SIG")
-    assert "8 cells, of which 8 are finished" in result.output
-    assert same_tables(finished, tmp_path)
 
 
 def test_what_another_run_is_writing_is_left_alone(finished, tmp_path):
@@ -242,7 +226,6 @@ def test_bad_use_is_explained(tmp_path, finished):
         ),
         (("density", tmp_path / "o", "--only", "nu0=3"), "no nu0 '3'; it has 60, 30, 200"),
         (("density", tmp_path / "o", "--quick", "--only", "nu0=30"), "a quick run has no setting"),
-        (("density", tmp_path / "o", "--scheduler", "tcp://127.0.0.1:1"), "no Dask scheduler"),
     ):
         result = run(*arguments)
         assert result.exit_code == 1

@@ -378,6 +378,6 @@ def test_figures_show_every_mean(name):
     at = list(line.get_xdata()).index(setting[experiment.axis])
     measure_name = "arrowhead_error" if name == "perturbation" else "skeleton_error"
     assert line.get_ydata()[at] == pytest.approx(first.mean(measure_name))
-    assert figure_as_bytes(figure, "svg") == figure_as_bytes(
-        draw_figure(experiment, summaries), "svg"
-    )
+    if name == "sample-size":  # the smallest: rendering takes seconds
+        again = draw_figure(experiment, summaries)
+        assert figure_as_bytes(figure, "svg") == figure_as_bytes(again, "svg")

@@ -13,7 +13,7 @@ from mtgbn.compare import compare_groups, write_study
 from mtgbn.compare.one_subject import Departures
 from mtgbn.compare.study import SubjectStudy
 from mtgbn.errors import InputError
-from mtgbn.report import comparison_parts, report_of
+from mtgbn.report import comparison_parts, figures, report_of
 from mtgbn.report.brain_regions import coordinates_of
 from mtgbn.report.commands import compare_command
 
@@ -139,6 +139,15 @@ def test_the_brain_where_coordinates_are_known(tmp_path, opened):
     assert coordinates_of(("aDMN1", "v")) is None
 
 
+@pytest.fixture
+def no_figures(monkeypatch):
+    """Pages without static figures, which take seconds to draw."""
+    for name in ("circle_pictures", "counts_pictures"):
+        monkeypatch.setattr(figures, name, lambda *_: [])
+    monkeypatch.setattr(figures, "degrees_picture", lambda *_: figures.Picture("data:,", "none"))
+
+
+@pytest.mark.usefixtures("no_figures")
 def test_a_simulation_is_called_one(tmp_path, opened):
     truth = {
         "description": "They are nobody's.",
@@ -197,6 +206,7 @@ def test_one_subject_for_a_clinician(fdr, expected, tmp_path, opened):
         assert page.download(name)[1] == (tmp_path / f"{name}.tsv").read_bytes()
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_long_tables_are_cut_and_say_so(groups, tmp_path, opened, monkeypatch):
     monkeypatch.setattr(comparison_parts, "MOST_ROWS", 20)
     page = opened(report_of(groups).save_as_html(tmp_path / "page.html"))

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
+from report.browser import Opened
 from report.fits import made_up
 
 from mtgbn import AVG, SIG, Tasks, save_result
@@ -40,6 +41,27 @@ def sampled(tmp_path_factory):
     return learner, folder
 
 
+@pytest.fixture(scope="module")
+def shared_page(sampled, browser):
+    """The page about the posterior estimate, opened once."""
+    page = Opened(browser, sampled[1] / "report.html")
+    yield page
+    page.check()
+    page.close()
+
+
+@pytest.fixture
+def page(shared_page):
+    """The shared page, with its first network and all edges of it."""
+    controls = "#task-networks [data-part="
+    shared_page.page.select_option(f'{controls}"network"]', "0")
+    shared_page.page.select_option(f'{controls}"measure"]', "coefficient")
+    shared_page.page.uncheck(f'{controls}"undirected"]')
+    set_slider(shared_page, 0)
+    shared_page.page.fill('[data-table="edges"] input', "")
+    return shared_page
+
+
 def edges_of(folder):
     return pd.read_csv(folder / "edges.tsv", sep="\t")
 
@@ -65,9 +87,8 @@ def set_slider(page, value, view="#task-networks"):
     )
 
 
-def test_the_slider_shows_the_edges_that_the_file_has(sampled, opened):
-    _, folder = sampled
-    page, table = opened(folder / "report.html"), edges_of(folder)
+def test_the_slider_shows_the_edges_that_the_file_has(sampled, page):
+    table = edges_of(sampled[1])
     for number, task in enumerate(table.task.unique()[:3]):
         page.page.select_option('#task-networks [data-part="network"]', str(number))
         own = table[table.task == task]
@@ -89,10 +110,8 @@ def test_the_slider_shows_the_edges_that_the_file_has(sampled, opened):
     assert shown(page) == (expected, expected)
 
 
-def test_the_shared_network_has_shares_of_tasks(sampled, opened):
-    learner, folder = sampled
-    page = opened(folder / "report.html")
-    graphs = learner.graphs_
+def test_the_shared_network_has_shares_of_tasks(sampled, page):
+    graphs = sampled[0].graphs_
     shares = np.triu((graphs | graphs.transpose(0, 2, 1)).mean(axis=0), 1)
     for threshold in (0, 0.3, 0.5):
         set_slider(page, threshold, "#shared-network")
@@ -108,9 +127,8 @@ def test_the_shared_network_has_shares_of_tasks(sampled, opened):
     np.testing.assert_array_equal(counts, graphs.sum(axis=0))
 
 
-def test_directions_that_were_chosen_can_be_hidden(sampled, opened):
-    _, folder = sampled
-    page, table = opened(folder / "report.html"), edges_of(folder)
+def test_directions_that_were_chosen_can_be_hidden(sampled, page):
+    table = edges_of(sampled[1])
     chosen = int((table[table.task == "task0"].direction == "chosen").sum())
     assert chosen > 0
     count = "mtgbnViews.tasks.edges('.undirected').length"
@@ -119,9 +137,8 @@ def test_directions_that_were_chosen_can_be_hidden(sampled, opened):
     assert page.page.evaluate(count) == chosen
 
 
-def test_hovering_tells_coefficient_and_probability(sampled, opened):
-    _, folder = sampled
-    page, row = opened(folder / "report.html"), edges_of(folder).iloc[0]
+def test_hovering_tells_coefficient_and_probability(sampled, page):
+    row = edges_of(sampled[1]).iloc[0]
     page.page.evaluate(
         "mtgbnViews.tasks.edges()[0].emit({type: 'mouseover', renderedPosition: {x: 9, y: 9}}); null"
     )
@@ -140,9 +157,8 @@ def test_hovering_tells_coefficient_and_probability(sampled, opened):
     assert len(items) == shown(page)[0]
 
 
-def test_the_table_of_edges_is_the_file(sampled, opened):
+def test_the_table_of_edges_is_the_file(sampled, page):
     learner, folder = sampled
-    page = opened(folder / "report.html")
     name, content = page.download("edges")
     assert name == "edges.tsv"
     assert content == (folder / "edges.tsv").read_bytes() == edge_table(learner).tsv.encode()
@@ -154,9 +170,8 @@ def test_the_table_of_edges_is_the_file(sampled, opened):
     assert page.table("edges")["rows"] == lines[26:51]
 
 
-def test_sorting_and_filtering(sampled, opened):
-    _, folder = sampled
-    page, table = opened(folder / "report.html"), edges_of(folder)
+def test_sorting_and_filtering(sampled, page):
+    table = edges_of(sampled[1])
     head = '[data-table="edges"] thead th:nth-child(4)'
     for state, ascending in (("ascending", True), ("descending", False)):
         page.page.focus(f"{head} button")
@@ -175,9 +190,8 @@ def test_sorting_and_filtering(sampled, opened):
     assert "No row" in page.table("edges")["status"]
 
 
-def test_the_grid_opens_a_task(sampled, opened):
-    learner, folder = sampled
-    page = opened(folder / "report.html")
+def test_the_grid_opens_a_task(sampled, page):
+    learner = sampled[0]
     thumbnails = page.page.locator("#network-grid .thumbnail")
     assert thumbnails.count() == 7
     assert thumbnails.nth(4).get_attribute("aria-label") == "Open the network of task4, 9 edges"
@@ -212,9 +226,8 @@ def test_readable_at_any_width_and_without_a_mouse(sampled, opened, width):
     assert page.page.evaluate("document.activeElement.textContent") == "Skip to the content"
 
 
-def test_numbers_and_words_are_those_of_the_result(sampled, opened):
+def test_numbers_and_words_are_those_of_the_result(sampled, page):
     learner, folder = sampled
-    page = opened(folder / "report.html")
     text = page.page.text_content("#found")
     for line in learner.relatedness_.in_words():
         assert line in text

@@ -37,11 +37,11 @@ _CONNECTIONS = {
     "n_a": "subjects of group a",
     "count_b": "subjects of group b that have the connection",
     "n_b": "subjects of group b",
-    "more_in": "label of the group with the larger share of subjects that have it; n/a if the shares are equal",
+    "more_in": "label of the group in which a larger share has it; n/a if the shares are equal",
     "p_two_sided": "two-sided p-value of the two-sample test of proportions, pooled, without continuity "
     "correction",
-    "q": "false discovery rate (Benjamini and Hochberg) of p_two_sided, over the connections of this kind "
-    "in the template",
+    "q": "false discovery rate (Benjamini and Hochberg) of p_two_sided, over all connections of this "
+    "kind in the template",
     "q_study": "the same over the connections of this kind in all templates",
     "difference": "share of group a minus share of group b",
     "difference_low": "lower end of its 95 % confidence interval (Newcombe)",
@@ -85,7 +85,7 @@ _EDGES = {
     "group": "label of the group",
     "subject": "name of the subject",
     **_PAIR,
-    "coefficient": "coefficient of i in the regression of j on its parents, all variables with variance 1",
+    "coefficient": "of i in the regression of j on its parents, all variables with variance 1",
     "direction": "compelled: the data exclude the other direction; chosen: the data allow either "
     "direction, and the edge points as agrees best with all other subjects of both groups",
 }

@@ -20,8 +20,8 @@ _DEPARTURES = {
     "control_strength": "mean of the same over the controls",
     "p": "share of all controls and pairs, this one included, with a score at least as large in size",
     "fdr": "estimated share of false discoveries among the pairs up to this one, within the template",
-    "expected_alarms": "mean number of pairs with a score as large in a control, compared with the other "
-    "controls; the subject is counted, too",
+    "expected_alarms": "mean number of pairs of a control with a score as large, compared with the "
+    "other controls; the subject is counted, too",
     "score": "difference of the strengths, as Fisher's z, in units of its spread among controls",
     "probability": "posterior probability that the subject has the connection, from its data alone",
     "control_probability": "mean of the same over the controls",

@@ -188,7 +188,7 @@ def _summary(about: dict[str, Any], connections: Records) -> list[str]:
         )
         for template, p in relabelled["p_any_difference"].items():
             lines.append(
-                f"{template}: that the groups differ in any pair, whatever the directions, has p = {p:.3g}."
+                f"{template}: that the groups differ in any pair, in either direction, has p = {p:.3g}."
             )
     else:
         lines.append(f"Beware: {sentence(about['tests']['assumption'])}")
