@@ -180,61 +180,52 @@ class Store:
             )
         return commands
 
-    def rows(self) -> list[Row]:
-        """All rows, in the order of a full run, whatever the order in which they were computed."""
-        names = ", ".join(f'"{name}"' for name in self.columns)
+    def _stored(self) -> list[Row]:
+        """All cells with all columns, in the order of a full run, whenever they were computed."""
         with self._guarded():
-            found = self._connection.execute(f"select {names} from cells").fetchall()
-        rows = [dict(zip(self.columns, values, strict=True)) for values in found]
+            found = self._connection.execute("select * from cells").fetchall()
+        names = (*self.columns, "cpu_seconds", "version")
         settings = {tuple(each.values()): k for k, each in enumerate(self.experiment.full)}
         methods = {name: k for k, name in enumerate(METHODS)}
 
         def place(row: Row) -> tuple[Any, ...]:
-            *setting, repetition, method = self._key_of(row)
-            unknown = len(settings), len(methods)
-            return (
-                repetition,
-                settings.get(tuple(setting), unknown[0]),
-                methods.get(method, unknown[1]),
-                str(self._key_of(row)),
-            )
+            *setting, repetition, method = key = self._key_of(row)
+            known = settings.get(tuple(setting), len(settings)), methods.get(method, len(methods))
+            return (repetition, *known, str(key))
 
-        return sorted(rows, key=place)
+        return sorted((dict(zip(names, values, strict=True)) for values in found), key=place)
+
+    def rows(self) -> list[Row]:
+        """All rows, in the order of a full run."""
+        return [{name: row[name] for name in self.columns} for row in self._stored()]
 
     def missing(self, cells: Iterable[Cell]) -> list[Cell]:
         """The cells that are not in the store."""
-        done = {self._key_of(row) for row in self.rows()}
+        done = {self._key_of(row) for row in self._stored()}
         return [cell for cell in cells if cell.key not in done]
 
     def seconds(self) -> list[tuple[Row, float]]:
         """CPU seconds of the cells; cells from ``rows.csv`` have none."""
-        names = ", ".join(f'"{name}"' for name in self._key)
-        query = f"select {names}, cpu_seconds from cells where cpu_seconds is not null"
-        with self._guarded():
-            found = self._connection.execute(query).fetchall()
-        return [(dict(zip(self._key, values, strict=True)), seconds) for *values, seconds in found]
+        return [
+            ({name: row[name] for name in self._key}, row["cpu_seconds"])
+            for row in self._stored()
+            if row["cpu_seconds"] is not None
+        ]
 
     def versions(self) -> list[str]:
         """The versions of mtgbn that computed the cells."""
-        with self._guarded():
-            found = self._connection.execute("select distinct version from cells order by version")
-            return [version for (version,) in found.fetchall()]
+        return sorted({row["version"] for row in self._stored()})
 
     def _key_of(self, row: Row) -> tuple[Any, ...]:
         return tuple(row[name] for name in self._key)
 
     def as_csv(self) -> str:
         """All rows as text, numbers in full; a missing value is an empty field."""
-        key = ", ".join(f'"{name}"' for name in self._key)
-        with self._guarded():
-            found = self._connection.execute(f"select {key}, version from cells").fetchall()
-        versions = {tuple(values): version for *values, version in found}
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow((*self.columns, "seed", "version"))
-        for row in self.rows():
-            values = [row[name] for name in self.columns]
-            writer.writerow([*values, self.seed, versions[self._key_of(row)]])
+        for row in self._stored():
+            writer.writerow([*(row[name] for name in self.columns), self.seed, row["version"]])
         return text.getvalue()
 
 

@@ -39,12 +39,13 @@ def fit_command(estimator: FittedEstimator, reading: Mapping[str, Any]) -> str |
     if not isinstance(seed, int):
         return None
     words = ["mtgbn", "fit", "DATA", "OUT"]
-    if not isinstance(estimator, MTGBN):
-        words += ["--method", ESTIMATORS[type(estimator).__name__].method]
+    method = ESTIMATORS[type(estimator).__name__].method
+    if method != "mtgbn":  # the default
+        words += ["--method", method]
     words += _learning(type(estimator), estimator.get_params())
     if not getattr(estimator, "shared_directions", True):
         words.append("--own-directions")
-    if estimator.knowledge is not None:
+    if getattr(estimator, "knowledge", None) is not None:
         words += ["--knowledge", "KNOWLEDGE.json"]
     return shlex.join([*words, *_reading(reading), "--seed", str(seed)])
 

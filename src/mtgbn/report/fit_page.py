@@ -159,5 +159,6 @@ def _settings(settings: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _with_seed(estimator: FittedEstimator) -> FittedEstimator:
-    settings = {**estimator.get_params(), "random_state": estimator.random_state_, "n_jobs": None}
-    return type(estimator)(**settings)
+    """An estimator with the same settings and the seed that was used, which repeats the fit."""
+    settings = {**estimator.get_params(), "random_state": estimator.random_state_}
+    return type(estimator)(**{name: settings[name] for name in settings if name != "n_jobs"})

@@ -22,7 +22,10 @@ def groups_report(comparison: ComparisonTables) -> Report:
     """Make the page about a comparison of two groups."""
     about, tables = comparison
     records = {name: table.records for name, table in tables.items()}
-    connections = records["connections"]
+    pairs, arrows = (
+        [row for row in records["connections"] if row["kind"] == kind]
+        for kind in ("undirected", "directed")
+    )
     groups = [about["groups"][key] for key in "ab"]
     labels, sizes = (tuple(group[key] for group in groups) for key in ("label", "n"))
     ending = "_count_a"
@@ -70,10 +73,10 @@ def groups_report(comparison: ComparisonTables) -> Report:
         labels=labels,
         sizes=sizes,
         templates=templates,
-        simulation=_simulation(about, connections, labels),
-        findings=_findings(connections),
-        turned=_turned(connections),
-        summary=_summary(about, connections),
+        simulation=_simulation(about, pairs, labels),
+        findings=_findings(pairs, arrows),
+        turned=_turned(pairs, arrows),
+        summary=_summary(about, pairs, arrows),
         small_q=_SMALL_Q,
         smallest_share=figures.SMALLEST_SHARE,
         assumption=sentence(about["tests"]["assumption"]),
@@ -161,12 +164,9 @@ def _networks(
     return found
 
 
-def _summary(about: dict[str, Any], connections: Records) -> list[str]:
+def _summary(about: dict[str, Any], pairs: Records, arrows: Records) -> list[str]:
     """Pairs come first, because the data may leave the direction of an edge open."""
     where = " over all templates" if len(about["templates"]) > 1 else ""
-    pairs, arrows = (
-        [row for row in connections if row["kind"] == kind] for kind in ("undirected", "directed")
-    )
     numbers = [
         sum(float(row["q_study"]) <= _SMALL_Q for row in rows) or "none" for rows in (pairs, arrows)
     ]
@@ -196,76 +196,59 @@ def _summary(about: dict[str, Any], connections: Records) -> list[str]:
     return lines
 
 
-def _findings(connections: Records) -> list[dict[str, Any]]:
+def _ends(row: dict[str, str]) -> frozenset[str]:
+    return frozenset((row["source"], row["target"]))
+
+
+def _findings(pairs: Records, arrows: Records) -> list[dict[str, Any]]:
     """The pairs that differ most, each with the counts of its two directions."""
-    arrows = {
-        (row["template"], row["source"], row["target"]): row
-        for row in connections
-        if row["kind"] == "directed"
-    }
-    rows = [
-        row for row in connections if row["kind"] == "undirected" and float(row["difference"]) != 0
-    ]
-    rows.sort(key=lambda row: float(row["p_two_sided"]))
-    return [
-        _finding(row)
-        | {
-            "directions": [
-                arrows[row["template"], *ends]
-                for ends in ((row["source"], row["target"]), (row["target"], row["source"]))
-            ]
-        }
-        for row in rows[:_MOST_FINDINGS]
-    ]
+    by_ends = {(row["template"], row["source"], row["target"]): row for row in arrows}
+    found = []
+    rows = [row for row in pairs if float(row["difference"]) != 0]
+    for row in sorted(rows, key=lambda row: float(row["p_two_sided"]))[:_MOST_FINDINGS]:
+        template, i, j = row["template"], row["source"], row["target"]
+        names = ("p_two_sided", "q", "p_permutation", "p_permutation_corrected")
+        numbers = {name: f"{float(row[name]):.3g}" for name in names if name in row}
+        difference, low, high = (
+            f"{float(row[name]):+.2f}"
+            for name in ("difference", "difference_low", "difference_high")
+        )
+        found.append(
+            {
+                **row,
+                **numbers,
+                "spread": f"{difference} (95 % interval {low} to {high})",
+                "directions": [by_ends[template, i, j], by_ends[template, j, i]],
+            }
+        )
+    return found
 
 
-def _turned(connections: Records) -> list[str]:
+def _turned(pairs: Records, arrows: Records) -> list[str]:
     """Directions that differ although their pairs do not."""
-    q = {
-        (row["template"], frozenset((row["source"], row["target"]))): float(row["q_study"])
-        for row in connections
-        if row["kind"] == "undirected"
-    }
+    q = {(row["template"], _ends(row)): float(row["q_study"]) for row in pairs}
     return [
         f"{row['source']} → {row['target']} ({row['template']})"
-        for row in connections
-        if row["kind"] == "directed"
-        and float(row["q_study"]) <= _SMALL_Q
-        and q[row["template"], frozenset((row["source"], row["target"]))] > _SMALL_Q
+        for row in arrows
+        if float(row["q_study"]) <= _SMALL_Q < q[row["template"], _ends(row)]
     ]
-
-
-def _finding(row: dict[str, str]) -> dict[str, Any]:
-    numbers = {
-        name: f"{float(row[name]):.3g}"
-        for name in ("p_two_sided", "q", "p_permutation", "p_permutation_corrected")
-        if row.get(name, "n/a") != "n/a"
-    }
-    spread = [
-        f"{float(row[name]):+.2f}" for name in ("difference", "difference_low", "difference_high")
-    ]
-    return {**row, **numbers, "spread": f"{spread[0]} (95 % interval {spread[1]} to {spread[2]})"}
 
 
 def _simulation(
-    about: dict[str, Any], connections: Records, labels: tuple[str, str]
+    about: dict[str, Any], pairs: Records, labels: tuple[str, str]
 ) -> dict[str, Any] | None:
     """The truth of simulated data, with the result for each altered connection."""
     truth = about.get("simulation")
     if not truth:
         return None
-    pairs = {
-        frozenset((row["source"], row["target"])): row
-        for row in connections
-        if row["kind"] == "undirected"
-    }
-    altered = []
-    for each in truth["altered"]:
-        row = pairs.pop(frozenset((each["source"], each["target"])))
-        altered.append({**each, "found": _pair_in_words(row, labels)})
+    rows = {_ends(row): row for row in pairs}
+    altered = [
+        {**each, "found": _pair_in_words(rows.pop(_ends(each)), labels)}
+        for each in truth["altered"]
+    ]
     others = [
         f"{row['source']} – {row['target']} ({_pair_in_words(row, labels)})"
-        for row in pairs.values()
+        for row in rows.values()
         if float(row["q"]) <= _SMALL_Q
     ]
     return {"description": truth["description"], "altered": altered, "false_alarms": others}
@@ -274,5 +257,5 @@ def _simulation(
 def _pair_in_words(row: dict[str, str], labels: tuple[str, str]) -> str:
     return (
         f"{row['count_a']} of {row['n_a']} {labels[0]} and {row['count_b']} of {row['n_b']} {labels[1]} "
-        f"have an edge there, in either direction (q = {float(row['q']):.2g})"
+        f"have an edge between both, in either direction (q = {float(row['q']):.2g})"
     )

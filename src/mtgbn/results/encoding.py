@@ -47,9 +47,11 @@ def encode_estimator(
         tasks
     )
     settings = estimator.get_params()
-    del settings["n_jobs"]  # it does not change the result
-    settings["edge_prior"] = _edge_prior_setting(settings["edge_prior"], tasks.variables, arrays)
-    if isinstance(settings["knowledge"], Mapping):
+    settings.pop("n_jobs", None)  # it does not change the result
+    if "edge_prior" in settings:
+        given = settings["edge_prior"]
+        settings["edge_prior"] = _edge_prior_setting(given, tasks.variables, arrays)
+    if isinstance(settings.get("knowledge"), Mapping):
         settings["knowledge"] = Knowledge.from_dict(settings["knowledge"])
     settings["random_state"] = estimator.random_state_
     versions = versions_of(PACKAGES)
@@ -170,10 +172,13 @@ def _restored_settings(saved: Mapping[str, Any], arrays: Arrays) -> dict[str, An
     settings = dict(saved)
     if settings.get("knowledge") is not None:
         settings["knowledge"] = Knowledge(**settings["knowledge"])
-    given = settings.get("edge_prior")
-    parts = given if isinstance(given, list) else [given]
-    parts = [arrays[part["array"]] if isinstance(part, dict) else _number(part) for part in parts]
-    settings["edge_prior"] = tuple(parts) if isinstance(given, list) else parts[0]
+    if "edge_prior" in settings:
+        given = settings["edge_prior"]
+        parts = given if isinstance(given, list) else [given]
+        parts = [
+            arrays[each["array"]] if isinstance(each, dict) else _number(each) for each in parts
+        ]
+        settings["edge_prior"] = tuple(parts) if isinstance(given, list) else parts[0]
     if "tol" in settings:
         settings["tol"] = float(settings["tol"])
     return settings

@@ -48,7 +48,7 @@ def edge_directions(estimator: FittedEstimator) -> np.ndarray:
     """
     reversible = estimator.cpdags_.transpose(0, 2, 1)
     still_reversible = reversible
-    if estimator.knowledge is not None:
+    if getattr(estimator, "knowledge", None) is not None:
         allowed = estimator.resolved_knowledge().allowed
         still_reversible = np.array(
             [restricted_cpdag(graph, allowed).T for graph in estimator.graphs_]
