@@ -75,7 +75,7 @@ def _departures(study: SubjectStudy) -> DescribedTable:
                     *(found.control_count[k], found.n_controls),
                 ]
             )
-    about = f"Connections of {study.subject}, those that depart most from the controls first"
+    about = f"Connections of {study.subject}, the largest departures from the controls first"
     return table_of("departures", about, _DEPARTURES, rows)
 
 

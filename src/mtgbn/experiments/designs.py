@@ -201,7 +201,7 @@ def cells_of(
     repetitions : int, optional
         Simulated problems per setting. Default: 10; of a quick run, as many as take about a minute.
     methods : tuple of str, optional
-        Names of the methods, in all settings. Default: those that the experiment has in each setting.
+        Names of the methods, in all settings. Default: the methods of the experiment in each setting.
     only : tuple of str
         Restricts the settings to these values, such as ``"n_rows=250"``. Several values of one key are
         alternatives.

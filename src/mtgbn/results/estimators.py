@@ -24,5 +24,5 @@ class EstimatorKind(NamedTuple):
 ESTIMATORS = {
     "MTGBN": EstimatorKind(MTGBN, "mtgbn", "learned jointly"),
     "SIG": EstimatorKind(SIG, "sig", "each learned as a single task"),
-    "AVG": EstimatorKind(AVG, "avg", "pooled and learned as one"),
+    "AVG": EstimatorKind(AVG, "avg", "pooled and learned as one task"),
 }

@@ -42,7 +42,7 @@ def edge_directions(estimator: FittedEstimator) -> np.ndarray:
     """Why each edge points as it does, (m, p, p); empty text where there is no edge.
 
     ``compelled``: the data exclude the other direction. ``known``: prior knowledge excludes the other
-    direction, alone or through what it says about other edges. ``chosen``: the edge is reversible, so
+    direction, directly or through its rules for other edges. ``chosen``: the edge is reversible, so
     that the data say nothing about its direction; of the equally probable graphs, the one was taken that
     agrees best with the other tasks (with prior knowledge: the one that the search found).
     """

@@ -23,7 +23,7 @@ if (part("task-networks")) {
   const byTask = new Map(networks.map((network) => [network.name, network]));
   const sampled = DATA.tables.edges.slice(0, DATA.tables.edges.indexOf("\n")).includes("\tprobability\t");
   const reasons = {
-    compelled: "direction compelled by the data", known: "direction known beforehand",
+    compelled: "direction compelled by the data", known: "direction given by prior knowledge",
     chosen: "direction chosen, the data allow either",
   };
   for (const row of records("edges")) {
