@@ -156,6 +156,8 @@ def test_a_simulation_is_called_one(tmp_path, opened):
     study = made_study([f"v{k}" for k in range(5)], labels=("patient", "control"))
     write_study(study, tmp_path, {"simulation": truth})
     page = opened(report_of(tmp_path).save_as_html(tmp_path / "report.html"))
+    from_memory = report_of(study, about={"simulation": truth}).html
+    assert from_memory == (tmp_path / "report.html").read_text(encoding="utf-8")
     text = page.page.text_content("#simulation")
     assert "These data are simulated" in text
     table = read(tmp_path, "connections").query("kind == 'undirected'")

@@ -1,5 +1,6 @@
 """The page about a fit, in a real browser that has no network."""
 
+import html
 import html.parser
 import json
 import re
@@ -364,6 +365,22 @@ def test_no_address_outside_the_file_and_the_same_bytes_every_time(sampled):
     assert "default-src 'none'" in text
     assert report_of(folder).html == text
     assert str(folder) not in text
+
+
+def test_the_page_is_the_same_from_memory_and_from_the_folder(tmp_path):
+    learner = made_up(2, 3, edge_prior=(np.full((3, 3), 0.2), 2.0))
+    save_result(learner, tmp_path, reading={"standardise": True})
+    page = report_of(learner, reading={"standardise": True}).html
+    assert page == report_of(tmp_path).html
+    assert "a matrix (networks.npz), 2" in page
+    assert 'id="command"' not in page  # no command line has a similarity beside a matrix
+    learner.edge_prior = learner.edge_prior[0]
+    page = report_of(learner, reading={"standardise": True}).html
+    assert "--edge-prior PROBABILITIES.tsv --standardise --seed 5" in page
+    for text in list(edge_table(learner).columns.values())[
+        3:
+    ]:  # task, source and target need no words
+        assert html.escape(text) in page
 
 
 def test_from_python_and_in_notebooks(sampled, opened, tmp_path):

@@ -34,9 +34,10 @@ _READING_FLAGS = {
 
 
 def fit_command(estimator: FittedEstimator, reading: Mapping[str, Any]) -> str | None:
-    """The line that repeats a fit; None if a command line cannot give its seed."""
-    seed = estimator.random_state_
-    if not isinstance(seed, int):
+    """The line that repeats a fit; None if a command line cannot give its seed or edge prior."""
+    seed, edge_prior = estimator.random_state_, getattr(estimator, "edge_prior", None)
+    has_matrix_and_similarity = isinstance(edge_prior, tuple) and np.ndim(edge_prior[0]) == 2
+    if not isinstance(seed, int) or has_matrix_and_similarity:
         return None
     words = ["mtgbn", "fit", "DATA", "OUT"]
     method = ESTIMATORS[type(estimator).__name__].method
@@ -103,6 +104,6 @@ def _reading(reading: Mapping[str, Any]) -> list[str]:
 
 
 def _edge_prior_text(value: Any) -> str:
-    if np.ndim(value) == 2 or (isinstance(value, tuple | list) and np.ndim(value[0]) == 2):
+    if np.ndim(value) == 2:
         return "PROBABILITIES.tsv"
     return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
