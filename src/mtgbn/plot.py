@@ -1,35 +1,30 @@
-"""Figures for papers, in matplotlib: networks on a circle, counts, shares, degrees.
+"""Figures for papers, in matplotlib: networks on a circle, counts, degrees.
 
-Every function returns a matplotlib figure; ``figure.savefig("network.pdf")`` or ``.svg`` writes it. With
-``axes`` it draws there instead. Colours are Okabe and Ito's, which colour-blind readers can tell apart;
-sign is said by the line as well. ``A[i, j]`` means i -> j, everywhere.
+Every function returns a matplotlib figure; ``figure.savefig("network.pdf")`` or ``.svg`` writes it. If
+``axes`` are given, the function draws into them. Colours are Okabe and Ito's, which colour-blind readers
+can tell apart; lines also show the sign. ``A[i, j]`` means i -> j.
 """
 
 import io
 import warnings
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from mtgbn.errors import ExtraNotInstalledError, InputError
+from mtgbn._utils.optional import require
+from mtgbn.errors import InputError
 
-__all__ = [
-    "figure_as_bytes",
-    "plot_counts",
-    "plot_degrees",
-    "plot_difference",
-    "plot_graph",
-    "plot_shared_network",
-]
+__all__ = ["plot_counts", "plot_difference", "plot_graph", "plot_shared_network"]
 
 BLUE, VERMILION, INK, SOFT = "#0072B2", "#D55E00", "#1f2933", "#52606d"
 
-# Names that are longer are cut in figures; the tables have them whole.
+# Longer names and titles are cut.
 _MOST_LETTERS = 24
 _MOST_LETTERS_OF_TITLES = 60
 
-# Variables whose names fit round a circle without being turned.
-_MOST_LEVEL = 14
+# With more variables, names around a circle are turned like spokes; otherwise they would overlap.
+_MOST_LEVEL_NAMES = 14
 
 
 def plot_graph(
@@ -39,26 +34,35 @@ def plot_graph(
     title: str | None = None,
     largest: float | None = None,
     directed: bool = True,
-    axes=None,
-):
+    axes: Any = None,
+) -> Any:
     """Draw one directed graph on a circle.
 
     Parameters
     ----------
     weights : array (p, p)
-        Of i -> j: a graph (bool), coefficients, or shares. 0: no edge. Widths show sizes; positive
-        weights are blue and solid, negative ones vermilion and dashed.
+        Weight of i -> j: a graph (bool), coefficients, or shares of tasks; 0 means no edge. The width
+        of a line shows the size. Positive weights are blue and solid, negative ones vermilion and
+        dashed.
     variables : sequence of str
+        Names.
     title : str, optional
     largest : float, optional
-        Weight of the widest line, to make several figures comparable. Default: the largest.
+        Weight of the widest line, to make several figures comparable. Default: the largest weight.
     directed : bool
-        Whether lines have heads.
+        Whether lines have arrowheads.
     axes : matplotlib axes, optional
+        Where to draw. Default: in a new figure.
 
     Returns
     -------
     matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> figure = plot_graph(np.array([[0, 0.8], [0, 0]]), ["amygdala", "insula"])
+    >>> [text.get_text() for text in figure.axes[0].texts]
+    ['amygdala', 'insula']
     """
     weights = _square(weights, variables)
     figure, axes = _canvas(axes, (5.2, 5.2))
@@ -88,8 +92,7 @@ def plot_graph(
         )
     axes.scatter(x, y, s=8 if is_small else 40, color=INK, zorder=3)
     size = 5 if is_small else 9
-    # Few names are easier to read level; many would overlap, and stand like spokes.
-    is_level = p <= _MOST_LEVEL
+    is_level = p <= _MOST_LEVEL_NAMES
     for k, name in enumerate(variables):
         degrees = np.degrees(angles[k]) % 360
         is_left = 90 < degrees < 270
@@ -110,7 +113,7 @@ def plot_graph(
     axes.set(xlim=(-1.15, 1.15), ylim=(-1.15, 1.15), aspect="equal")
     axes.axis("off")
     longest = max((len(_cut(name)) for name in variables), default=0)
-    _entitle(axes, title, pad=14 if is_level else 10 + 0.6 * size * longest)
+    _set_title(axes, title, pad=14 if is_level else 10 + 0.6 * size * longest)
     return figure
 
 
@@ -120,19 +123,29 @@ def plot_shared_network(
     *,
     smallest_share: float = 0.5,
     title: str | None = None,
-    axes=None,
-):
-    """Draw the edges that many tasks have, by the share of those that do.
+    axes: Any = None,
+) -> Any:
+    """Draw the edges that many tasks have; the width shows the share of tasks.
 
     Parameters
     ----------
     graphs : array (m, p, p)
-        One per task.
+        One graph per task.
     variables : sequence of str
     smallest_share : float
-        Edges of a smaller share of the tasks are left out.
+        Edges that a smaller share of the tasks has are left out.
     title, axes
         As for `plot_graph`.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> graphs = np.array([[[0, 1], [0, 0]], [[0, 1], [0, 0]], [[0, 0], [1, 0]]])
+    >>> len(plot_shared_network(graphs, ["a", "b"]).axes[0].patches)
+    1
     """
     shares = np.asarray(graphs, dtype=float).mean(axis=0)
     shares = np.where(shares >= smallest_share, shares, 0.0)
@@ -146,19 +159,29 @@ def plot_difference(
     *,
     smallest: float = 0.2,
     title: str | None = None,
-    axes=None,
-):
-    """Draw where the shares of two groups differ: blue and solid if more of the first have the edge.
+    axes: Any = None,
+) -> Any:
+    """Draw where the shares of two groups differ: blue and solid where the first has the larger share.
 
     Parameters
     ----------
     shares_a, shares_b : array (p, p)
-        Share of the tasks of a group that have i -> j.
+        Share of the group's tasks that have i -> j.
     variables : sequence of str
     smallest : float
         Smaller differences are left out.
     title, axes
         As for `plot_graph`.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> shares = np.array([[0, 0.9], [0, 0]])
+    >>> len(plot_difference(shares, 0.2 * shares, ["a", "b"]).axes[0].patches)
+    1
     """
     difference = np.asarray(shares_a, dtype=float) - np.asarray(shares_b, dtype=float)
     difference[np.abs(difference) < smallest - 1e-12] = 0.0
@@ -171,18 +194,28 @@ def plot_counts(
     n: int,
     *,
     title: str | None = None,
-    axes=None,
-):
-    """Draw how many of n tasks have i -> j as a heat map; i in rows, j in columns.
+    axes: Any = None,
+) -> Any:
+    """Draw a heat map of how many of n tasks have i -> j; i in rows, j in columns.
 
     Parameters
     ----------
     counts : array (p, p) of int
     variables : sequence of str
     n : int
-        Tasks, the end of the scale.
+        Number of tasks, the upper end of the colour scale.
     title, axes
         As for `plot_graph`.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> figure = plot_counts(np.array([[0, 3], [1, 0]]), ["a", "b"], n=4)
+    >>> [text.get_text() for text in figure.axes[0].texts]
+    ['3', '1']
     """
     counts = _square(counts, variables)
     p = len(variables)
@@ -213,7 +246,7 @@ def plot_counts(
     bar.outline.set_visible(False)
     bar.ax.tick_params(labelsize=8, length=0)
     bar.set_label(f"of {n}", fontsize=9, color=SOFT)
-    _entitle(axes, title)
+    _set_title(axes, title)
     return figure
 
 
@@ -224,17 +257,17 @@ def plot_degrees(
     labels: tuple[str, str],
     *,
     title: str | None = None,
-    axes=None,
-):
+    axes: Any = None,
+) -> Any:
     """Draw a number per variable for two groups, side by side.
 
     Parameters
     ----------
     degrees_a, degrees_b : array (p,)
-        Such as edges at the variable, per subject.
+        Numbers per variable, such as mean numbers of edges.
     variables : sequence of str
     labels : (str, str)
-        Of the groups.
+        Names of the groups.
     title, axes
         As for `plot_graph`.
     """
@@ -264,40 +297,35 @@ def plot_degrees(
     )
     for text in legend.get_texts():
         text.set_parse_math(False)
-    _entitle(axes, title, pad=24)
+    _set_title(axes, title, pad=24)
     return figure
 
 
-def figure_as_bytes(figure, kind: str, *, dpi: int = 150, trim: bool = False) -> bytes:
-    """The figure as SVG, PDF or PNG, the same bytes for the same numbers.
+def figure_as_bytes(figure: Any, kind: str, *, dpi: int = 150, trim: bool = False) -> bytes:
+    """The figure as SVG, PDF or PNG; the same numbers give the same bytes.
 
-    ``trim`` makes it as large as what is drawn.
+    ``trim`` removes empty margins.
     """
-    import matplotlib
-
+    matplotlib = require("matplotlib", "plot", "figures")
     buffer = io.BytesIO()
     metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind, {"Software": None})
     with (
         matplotlib.rc_context({"svg.hashsalt": "mtgbn", "svg.fonttype": "none"}),
         warnings.catch_warnings(),
     ):
-        # Browsers have fonts for letters that matplotlib's own lacks.
+        # Browsers have fonts for letters that matplotlib's own font lacks.
         warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)
         box = {"bbox_inches": "tight", "pad_inches": 0.08} if trim else {}
         figure.savefig(buffer, format=kind, dpi=dpi, metadata=metadata, **box)
     return buffer.getvalue()
 
 
-def _canvas(axes, size: tuple[float, float]):
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ExtraNotInstalledError(
-            "figures need matplotlib: pip install 'mtgbn[plot]'"
-        ) from error
+def _canvas(axes: Any, size: tuple[float, float]) -> tuple[Any, Any]:
+    """The figure and its axes: the given ones, or new ones."""
+    module = require("matplotlib.figure", "plot", "figures")
     if axes is not None:
         return axes.figure, axes
-    figure = Figure(figsize=size, layout="constrained")
+    figure = module.Figure(figsize=size, layout="constrained")
     return figure, figure.subplots()
 
 
@@ -306,7 +334,7 @@ def _square(array: np.ndarray, variables: Sequence[str]) -> np.ndarray:
     p = len(variables)
     if array.shape != (p, p):
         raise InputError(
-            f"with {p} variables, an array of shape {(p, p)} is needed, not {array.shape}"
+            f"the array has shape {array.shape}; with {p} variables give one of shape {(p, p)}"
         )
     return array.astype(float) if array.dtype == bool else array
 
@@ -316,7 +344,7 @@ def _cut(name: str, most: int = _MOST_LETTERS) -> str:
     return name if len(name) <= most else name[: most - 1] + "…"
 
 
-def _entitle(axes, title: str | None, pad: float = 6) -> None:
+def _set_title(axes: Any, title: str | None, pad: float = 6) -> None:
     if title is not None:
         axes.set_title(
             _cut(title, _MOST_LETTERS_OF_TITLES), fontsize=11, color=INK, pad=pad, parse_math=False

@@ -191,7 +191,7 @@ def test_show_prints_the_summary(fitted):
     words = " ".join(shown.output.split())
     for line in load_result(fitted).relatedness_.in_words():
         assert line in words
-    for word in ("Converged", "d e", "Most common edges", "chosen", "belongs", "leave-one-out"):
+    for word in ("Converged", "d e", "Most common edges", "chosen", "membership", "leave-one-out"):
         assert word in words
     assert "reversible" not in words
 
@@ -212,7 +212,7 @@ def test_posterior_gives_the_probabilities_of_the_estimator(tiny, tmp_path):
     assert loaded.adjacency_probabilities_[:, 0, 2].min() > 0.5
     assert (tmp_path / "out" / "probabilities.tsv").exists()
     shown = " ".join(run("show", tmp_path / "out").output.split())
-    for word in ("R-hat is below 1.05", "probability", "stands out", "belongs"):
+    for word in ("R-hat is below 1.05", "probability", "stands out", "membership"):
         assert word in shown
     assert "EM iteration" not in shown
 

@@ -5,6 +5,7 @@ import pytest
 
 from mtgbn import MTGBN, Tasks
 from mtgbn.compare import compare_one
+from mtgbn.compare.comparison_folder import comparison_tables
 from mtgbn.compare.one_subject import compare_subject, score_departures
 from mtgbn.compare.strengths import (
     MEASURES,
@@ -13,7 +14,6 @@ from mtgbn.compare.strengths import (
     mean_conditions,
     sampling_variance,
 )
-from mtgbn.compare.study_files import study_files
 from mtgbn.compare.summary_text import subject_sentences
 from mtgbn.errors import InputError
 
@@ -171,7 +171,7 @@ def test_another_measure_of_strength_is_one_entry_in_the_table(tasks, tmp_path, 
     scatter = tasks.scatters[6]
     expected = scatter[i, j] / np.sqrt(scatter[i, i] * scatter[j, j])
     assert departures.strength[0] == pytest.approx(expected)
-    assert "marginal correlation" in study_files(study)["departures.json"]
+    assert "marginal correlation" in str(comparison_tables(study).tables["departures"].sidecar())
     assert f": correlation {expected:.2f} in task6" in "\n".join(subject_sentences(study))
     with pytest.raises(InputError, match="there is no measure named 'corelation'; close matches"):
         compare_one(tasks, "task6", LEARNER, measure="corelation")

@@ -9,19 +9,13 @@ import pytest
 
 from mtgbn import SIG, __version__
 from mtgbn.errors import InputError
-from mtgbn.experiments import (
-    EXPERIMENTS,
-    METHODS,
-    Cell,
-    Store,
-    cells_of,
-    run_cell,
-    run_cells,
-    summarise,
-)
+from mtgbn.experiments import EXPERIMENTS, cells_of, run_cell
 from mtgbn.experiments.cells import measure, measures_of
+from mtgbn.experiments.designs import METHODS, Cell
 from mtgbn.experiments.figures import draw_figure
-from mtgbn.experiments.tables import PAPERS_TABLE, as_csv, as_markdown, headline
+from mtgbn.experiments.run import run_cells
+from mtgbn.experiments.store import Store
+from mtgbn.experiments.summaries import PAPERS_TABLE, as_csv, as_markdown, headline, summarise
 from mtgbn.plot import figure_as_bytes
 
 SYNTHETIC = ("sample-size", "task-number", "density")
@@ -155,7 +149,7 @@ def test_settings_share_what_they_can():
 def test_methods_are_what_they_are_called():
     paper = METHODS["MTGBN-paper"](15)
     assert (paper.structure_prior, paper.search, paper.nu0) == ("decomposable", "mmhc", 64)
-    assert METHODS["MTGBN-posterior"](15).estimator == "posterior"
+    assert METHODS["MTGBN-posterior"](15).inference == "posterior"
     default = type(METHODS["MTGBN"](15))().get_params()
     assert METHODS["MTGBN"](15).get_params() == default
 
@@ -230,7 +224,7 @@ def test_damage_is_said(tmp_path, experiment):
         (lambda text: text.replace("0.25", "abc", 1), "is 'abc', not a number"),
         (
             lambda text: text + text.splitlines(keepends=True)[-1],
-            "line 20: this cell is there twice",
+            "line 20: this cell occurs twice",
         ),
         (lambda text: text.replace(",1,0.1", ",7,0.1", 1), "a cell of seed 7, not 1"),
         (lambda text: text.encode() + b"\xff\n", "is damaged"),
@@ -261,7 +255,7 @@ def test_a_store_that_forgot_what_it_is_is_refused(tmp_path, experiment):
         store.add(invented_rows(experiment)[0], 1.0)
     with sqlite3.connect(tmp_path / "cells.sqlite") as connection:
         connection.execute("delete from about")
-    with pytest.raises(InputError, match="does not say what its cells belong to"):
+    with pytest.raises(InputError, match="does not say which experiment"):
         Store(tmp_path, experiment, 1)
 
 
@@ -384,6 +378,6 @@ def test_figures_show_every_mean(name):
     at = list(line.get_xdata()).index(setting[experiment.axis])
     measure_name = "arrowhead_error" if name == "perturbation" else "skeleton_error"
     assert line.get_ydata()[at] == pytest.approx(first.mean(measure_name))
-    assert figure_as_bytes(figure, "svg") == figure_as_bytes(
-        draw_figure(experiment, summaries), "svg"
-    )
+    if name == "sample-size":  # the smallest: rendering takes seconds
+        again = draw_figure(experiment, summaries)
+        assert figure_as_bytes(figure, "svg") == figure_as_bytes(again, "svg")

@@ -13,9 +13,9 @@ from mtgbn.compare import compare_groups, write_study
 from mtgbn.compare.one_subject import Departures
 from mtgbn.compare.study import SubjectStudy
 from mtgbn.errors import InputError
-from mtgbn.report import comparison, report_of, write_report
+from mtgbn.report import comparison_parts, figures, report_of
+from mtgbn.report.brain_regions import coordinates_of
 from mtgbn.report.commands import compare_command
-from mtgbn.report.places import coordinates_of
 
 EVIL = ("<script>alert(1)</script>", 'a,b"c', "$v$", "aDMN1", "aDMN2")
 REGIONS = tuple(f"aDMN{k}" for k in (1, 2, 3, 7, 11))
@@ -42,7 +42,7 @@ def groups(tmp_path_factory):
         methods=("mtgbn", "sig"),
     )
     write_study(study, folder, {"warnings": ["something <i>odd</i>"], "excluded": []})
-    write_report(folder)
+    report_of(folder).save_as_html(folder / "report.html")
     return folder
 
 
@@ -139,6 +139,15 @@ def test_the_brain_where_coordinates_are_known(tmp_path, opened):
     assert coordinates_of(("aDMN1", "v")) is None
 
 
+@pytest.fixture
+def no_figures(monkeypatch):
+    """Pages without static figures, which take seconds to draw."""
+    for name in ("circle_pictures", "counts_pictures"):
+        monkeypatch.setattr(figures, name, lambda *_: [])
+    monkeypatch.setattr(figures, "degrees_picture", lambda *_: figures.Picture("data:,", "none"))
+
+
+@pytest.mark.usefixtures("no_figures")
 def test_a_simulation_is_called_one(tmp_path, opened):
     truth = {
         "description": "They are nobody's.",
@@ -146,7 +155,9 @@ def test_a_simulation_is_called_one(tmp_path, opened):
     }
     study = made_study([f"v{k}" for k in range(5)], labels=("patient", "control"))
     write_study(study, tmp_path, {"simulation": truth})
-    page = opened(write_report(tmp_path))
+    page = opened(report_of(tmp_path).save_as_html(tmp_path / "report.html"))
+    from_memory = report_of(study, about={"simulation": truth}).html
+    assert from_memory == (tmp_path / "report.html").read_text(encoding="utf-8")
     text = page.page.text_content("#simulation")
     assert "These data are simulated" in text
     table = read(tmp_path, "connections").query("kind == 'undirected'")
@@ -175,7 +186,7 @@ def test_one_subject_for_a_clinician(fdr, expected, tmp_path, opened):
     controls = tuple(f"c{k}" for k in range(6))
     study = SubjectStudy("sub-<7>", controls, {"all": (EVIL, departures(5, 6, fdr))})
     write_study(study, tmp_path)
-    page = opened(write_report(tmp_path), 400)
+    page = opened(report_of(tmp_path).save_as_html(tmp_path / "report.html"), 400)
     assert page.overflow() <= 0
     table = read(tmp_path, "departures")
     number = int((table.fdr <= 0.2).sum())
@@ -188,7 +199,7 @@ def test_one_subject_for_a_clinician(fdr, expected, tmp_path, opened):
     assert f"Partial correlation {row.strength:.2f} in sub-<7>, 0.10 in controls" in first
     assert "2 of 6 controls have the connection" in first
     assert f"it has probability {row.probability:.2f}" in first
-    assert f"{100 * row.fdr:.0f} % of it would be expected to be chance" in first
+    assert f"{100 * row.fdr:.0f} % are expected to be due to chance" in first
     assert "no diagnosis" in page.page.text_content("#not")
     alarms = read(tmp_path, "alarms")
     rate = alarms.alarms.sum() / alarms.pairs.sum()
@@ -197,8 +208,9 @@ def test_one_subject_for_a_clinician(fdr, expected, tmp_path, opened):
         assert page.download(name)[1] == (tmp_path / f"{name}.tsv").read_bytes()
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_long_tables_are_cut_and_say_so(groups, tmp_path, opened, monkeypatch):
-    monkeypatch.setattr(comparison, "_MOST_ROWS", 20)
+    monkeypatch.setattr(comparison_parts, "MOST_ROWS", 20)
     page = opened(report_of(groups).save_as_html(tmp_path / "page.html"))
     table = read(groups, "connections")
     hint = page.page.text_content("#connections")

@@ -1,5 +1,6 @@
 """The page about a fit, in a real browser that has no network."""
 
+import html
 import html.parser
 import json
 import re
@@ -10,13 +11,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
+from report.browser import Opened
 from report.fits import made_up
 
 from mtgbn import AVG, SIG, Tasks, save_result
 from mtgbn.cli import cli
 from mtgbn.errors import ExtraNotInstalledError, InputError, NotFittedError
-from mtgbn.report import report_of, write_report
-from mtgbn.results.tables import edge_table
+from mtgbn.report import report_of
+from mtgbn.results.fit_tables import edge_table
 from mtgbn.simulate import simulate_tasks
 
 EVIL = (
@@ -36,8 +38,29 @@ def sampled(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sampled")
     learner = made_up(7, 9, posterior=True)
     save_result(learner, folder)
-    write_report(folder)
+    report_of(folder).save_as_html(folder / "report.html")
     return learner, folder
+
+
+@pytest.fixture(scope="module")
+def shared_page(sampled, browser):
+    """The page about the posterior estimate, opened once."""
+    page = Opened(browser, sampled[1] / "report.html")
+    yield page
+    page.check()
+    page.close()
+
+
+@pytest.fixture
+def page(shared_page):
+    """The shared page, with its first network and all edges of it."""
+    controls = "#task-networks [data-part="
+    shared_page.page.select_option(f'{controls}"network"]', "0")
+    shared_page.page.select_option(f'{controls}"measure"]', "coefficient")
+    shared_page.page.uncheck(f'{controls}"undirected"]')
+    set_slider(shared_page, 0)
+    shared_page.page.fill('[data-table="edges"] input', "")
+    return shared_page
 
 
 def edges_of(folder):
@@ -65,9 +88,8 @@ def set_slider(page, value, view="#task-networks"):
     )
 
 
-def test_the_slider_shows_the_edges_that_the_file_has(sampled, opened):
-    _, folder = sampled
-    page, table = opened(folder / "report.html"), edges_of(folder)
+def test_the_slider_shows_the_edges_that_the_file_has(sampled, page):
+    table = edges_of(sampled[1])
     for number, task in enumerate(table.task.unique()[:3]):
         page.page.select_option('#task-networks [data-part="network"]', str(number))
         own = table[table.task == task]
@@ -89,10 +111,8 @@ def test_the_slider_shows_the_edges_that_the_file_has(sampled, opened):
     assert shown(page) == (expected, expected)
 
 
-def test_the_shared_network_has_shares_of_tasks(sampled, opened):
-    learner, folder = sampled
-    page = opened(folder / "report.html")
-    graphs = learner.graphs_
+def test_the_shared_network_has_shares_of_tasks(sampled, page):
+    graphs = sampled[0].graphs_
     shares = np.triu((graphs | graphs.transpose(0, 2, 1)).mean(axis=0), 1)
     for threshold in (0, 0.3, 0.5):
         set_slider(page, threshold, "#shared-network")
@@ -108,9 +128,8 @@ def test_the_shared_network_has_shares_of_tasks(sampled, opened):
     np.testing.assert_array_equal(counts, graphs.sum(axis=0))
 
 
-def test_directions_that_were_chosen_can_be_hidden(sampled, opened):
-    _, folder = sampled
-    page, table = opened(folder / "report.html"), edges_of(folder)
+def test_directions_that_were_chosen_can_be_hidden(sampled, page):
+    table = edges_of(sampled[1])
     chosen = int((table[table.task == "task0"].direction == "chosen").sum())
     assert chosen > 0
     count = "mtgbnViews.tasks.edges('.undirected').length"
@@ -119,9 +138,8 @@ def test_directions_that_were_chosen_can_be_hidden(sampled, opened):
     assert page.page.evaluate(count) == chosen
 
 
-def test_hovering_tells_coefficient_and_probability(sampled, opened):
-    _, folder = sampled
-    page, row = opened(folder / "report.html"), edges_of(folder).iloc[0]
+def test_hovering_tells_coefficient_and_probability(sampled, page):
+    row = edges_of(sampled[1]).iloc[0]
     page.page.evaluate(
         "mtgbnViews.tasks.edges()[0].emit({type: 'mouseover', renderedPosition: {x: 9, y: 9}}); null"
     )
@@ -140,12 +158,11 @@ def test_hovering_tells_coefficient_and_probability(sampled, opened):
     assert len(items) == shown(page)[0]
 
 
-def test_the_table_of_edges_is_the_file(sampled, opened):
+def test_the_table_of_edges_is_the_file(sampled, page):
     learner, folder = sampled
-    page = opened(folder / "report.html")
     name, content = page.download("edges")
     assert name == "edges.tsv"
-    assert content == (folder / "edges.tsv").read_bytes() == edge_table(learner).encode()
+    assert content == (folder / "edges.tsv").read_bytes() == edge_table(learner).tsv.encode()
     table = page.table("edges")
     lines = [line.split("\t") for line in content.decode().splitlines()]
     assert [each.replace("_", " ") for each in lines[0]] == table["header"]
@@ -154,9 +171,8 @@ def test_the_table_of_edges_is_the_file(sampled, opened):
     assert page.table("edges")["rows"] == lines[26:51]
 
 
-def test_sorting_and_filtering(sampled, opened):
-    _, folder = sampled
-    page, table = opened(folder / "report.html"), edges_of(folder)
+def test_sorting_and_filtering(sampled, page):
+    table = edges_of(sampled[1])
     head = '[data-table="edges"] thead th:nth-child(4)'
     for state, ascending in (("ascending", True), ("descending", False)):
         page.page.focus(f"{head} button")
@@ -175,9 +191,8 @@ def test_sorting_and_filtering(sampled, opened):
     assert "No row" in page.table("edges")["status"]
 
 
-def test_the_grid_opens_a_task(sampled, opened):
-    learner, folder = sampled
-    page = opened(folder / "report.html")
+def test_the_grid_opens_a_task(sampled, page):
+    learner = sampled[0]
     thumbnails = page.page.locator("#network-grid .thumbnail")
     assert thumbnails.count() == 7
     assert thumbnails.nth(4).get_attribute("aria-label") == "Open the network of task4, 9 edges"
@@ -212,9 +227,8 @@ def test_readable_at_any_width_and_without_a_mouse(sampled, opened, width):
     assert page.page.evaluate("document.activeElement.textContent") == "Skip to the content"
 
 
-def test_numbers_and_words_are_those_of_the_result(sampled, opened):
+def test_numbers_and_words_are_those_of_the_result(sampled, page):
     learner, folder = sampled
-    page = opened(folder / "report.html")
     text = page.page.text_content("#found")
     for line in learner.relatedness_.in_words():
         assert line in text
@@ -248,7 +262,7 @@ def test_numbers_and_words_are_those_of_the_result(sampled, opened):
 def test_names_are_text_everywhere(tmp_path, opened):
     learner = made_up(3, len(EVIL), variables=list(EVIL), names=["</script>", "<i>t</i>", "t2"])
     save_result(learner, tmp_path)
-    page = opened(write_report(tmp_path))
+    page = opened(report_of(tmp_path).save_as_html(tmp_path / "report.html"))
     assert page.page.locator("body script:not([type])").count() == 4  # the page's own
     assert page.page.locator("main b, main i").count() == 0
     labels = page.page.evaluate("mtgbnViews.tasks.nodes().map((node) => node.data('label'))")
@@ -267,7 +281,7 @@ def test_names_are_text_everywhere(tmp_path, opened):
     ("learner", "words"),
     [
         (made_up(1, 5), ["There is only one task"]),
-        (made_up(3, 4, n_edges=0), ["No edges were found, in no task"]),
+        (made_up(3, 4, n_edges=0), ["No edges were found in any task"]),
         (made_up(2, 2, n_edges=1), ["Networks of 2 tasks over 2 variables"]),
         (
             made_up(
@@ -353,9 +367,25 @@ def test_no_address_outside_the_file_and_the_same_bytes_every_time(sampled):
     assert str(folder) not in text
 
 
+def test_the_page_is_the_same_from_memory_and_from_the_folder(tmp_path):
+    learner = made_up(2, 3, edge_prior=(np.full((3, 3), 0.2), 2.0))
+    save_result(learner, tmp_path, reading={"standardise": True})
+    page = report_of(learner, reading={"standardise": True}).html
+    assert page == report_of(tmp_path).html
+    assert "a matrix (networks.npz), 2" in page
+    assert 'id="command"' not in page  # no command line has a similarity beside a matrix
+    learner.edge_prior = learner.edge_prior[0]
+    page = report_of(learner, reading={"standardise": True}).html
+    assert "--edge-prior PROBABILITIES.tsv --standardise --seed 5" in page
+    for text in list(edge_table(learner).columns.values())[
+        3:
+    ]:  # task, source and target need no words
+        assert html.escape(text) in page
+
+
 def test_from_python_and_in_notebooks(sampled, opened, tmp_path):
     learner, _ = sampled
-    report = learner.report()
+    report = report_of(learner)
     (tmp_path / "notebook.html").write_text(
         f"<html data-ready><body>{report._repr_html_()}</body></html>", encoding="utf-8"
     )
@@ -365,7 +395,7 @@ def test_from_python_and_in_notebooks(sampled, opened, tmp_path):
     assert frame.locator("h1").text_content() == "Networks of 7 tasks over 9 variables"
     page.requests = page.requests[:1]  # then the frame, which is within the page
     with pytest.raises(NotFittedError):
-        SIG().report()
+        report_of(SIG())
     with pytest.raises(InputError, match=r"neither result\.json nor comparison\.json"):
         report_of(tmp_path)
 
@@ -374,7 +404,7 @@ def test_from_python_and_in_notebooks(sampled, opened, tmp_path):
 def test_baselines_have_a_page(kind, tmp_path, opened):
     arrays = simulate_tasks(n_tasks=2, n_variables=3, n_rows=40, random_state=1).arrays
     learner = kind(random_state=1, n_restarts=0).fit(Tasks.from_arrays(arrays))
-    page = opened(learner.report().save_as_html(tmp_path / "page.html"))
+    page = opened(report_of(learner).save_as_html(tmp_path / "page.html"))
     assert f"{kind.__name__} draws no samples" in page.page.text_content("#diagnostics")
 
 
@@ -418,10 +448,10 @@ def test_commands_write_it_and_its_command_repeats_the_fit(tmp_path, opened, mon
         "fit", tmp_path / "data", tmp_path / "out", *words[4:], "--resume"
     )
 
-    def missing(folder):
+    def missing(*_, **__):
         raise ExtraNotInstalledError("reports need jinja2: pip install 'mtgbn[report]'")
 
-    monkeypatch.setattr("mtgbn.report.write_report", missing)
+    monkeypatch.setattr("mtgbn.report.report_of", missing)
     output = run("fit", tmp_path / "data", tmp_path / "out", *options, "--overwrite")
     assert "Note: no report.html; reports need jinja2" in output
     assert not (tmp_path / "out" / "report.html").exists()

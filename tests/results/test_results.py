@@ -19,8 +19,8 @@ from mtgbn.errors import ConvergenceWarning, InputError, NotFittedError
 from mtgbn.graphs import cpdag
 from mtgbn.graphs.convert import from_dot, from_graphml
 from mtgbn.results import summarise
+from mtgbn.results.fit_tables import edge_directions
 from mtgbn.results.folder import _digest
-from mtgbn.results.tables import edge_directions
 from mtgbn.simulate import simulate_tasks
 
 NAMES = ["sub 1", "sub/1", "..", "Łódź\t2"]
@@ -506,7 +506,7 @@ def test_the_summary_counts_edges_and_their_directions(fitted, tmp_path, kind):
     for name, row, graph in zip(
         estimator.task_names_, summary.tasks.rows, estimator.graphs_, strict=True
     ):
-        cells = dict(zip(summary.tasks.headings, row, strict=True))
+        cells = dict(zip(summary.tasks.columns, row, strict=True))
         assert cells["task"] == name
         assert cells["edges"] == str(graph.sum())
         assert cells["of which chosen"] == str(chosen.count(name))
@@ -520,13 +520,13 @@ def test_the_summary_says_how_alike_the_tasks_are(fitted):
     for line in estimator.relatedness_.in_words():
         assert line in summary.lines
     for t, row in enumerate(summary.tasks.rows):
-        cells = dict(zip(summary.tasks.headings, row, strict=True))
-        assert float(cells["belongs"]) == round(estimator.membership_[t], 2)
+        cells = dict(zip(summary.tasks.columns, row, strict=True))
+        assert float(cells["membership"]) == round(estimator.membership_[t], 2)
         number, *rough = cells["leave-one-out"].split()
         assert float(number) == round(estimator.relatedness_.leave_one_out[t], 3)
         assert bool(rough) == (estimator.relatedness_.pareto[t] > 0.7)
     for kind in ("MTGBN, restricted", "SIG"):
-        assert "belongs" not in summarise(fitted[kind]).tasks.headings
+        assert "membership" not in summarise(fitted[kind]).tasks.columns
 
 
 def test_the_summary_of_a_posterior_says_how_far_to_trust_it(fitted):
@@ -542,14 +542,14 @@ def test_the_summary_of_a_posterior_says_how_far_to_trust_it(fitted):
     assert "EM iteration" not in text
     edges = summarise(estimator, most_edges=100).edges
     for row in edges.rows:
-        cells = dict(zip(edges.headings, row, strict=True))
+        cells = dict(zip(edges.columns, row, strict=True))
         i, j = (
             estimator.variables_.index(name)
             for name in cells["edge"].partition(" (")[0].split(" -> ")
         )
         mean = estimator.adjacency_probabilities_[:, i, j].mean()
         assert float(cells["mean adjacency probability"]) == round(mean, 2)
-    assert "mean adjacency probability" not in summarise(fitted["MTGBN"]).edges.headings
+    assert "mean adjacency probability" not in summarise(fitted["MTGBN"]).edges.columns
 
 
 def test_the_summary_speaks_of_directions_that_were_chosen(fitted, tasks):
@@ -557,5 +557,5 @@ def test_the_summary_speaks_of_directions_that_were_chosen(fitted, tasks):
     for estimator in (alone, fitted["MTGBN, restricted"], fitted["MTGBN"]):
         text = " ".join(summarise(estimator).lines)
         has_chosen = np.isfinite(estimator.agreement_)
-        assert (f"{estimator.agreement_:.0%} of the directions" in text) == has_chosen
+        assert (f"{estimator.agreement_:.0%} of the chosen directions" in text) == has_chosen
     assert "r = 0.2 to 0.9, one per pair" in " ".join(summarise(fitted["SIG, matrix"]).lines)

@@ -5,7 +5,7 @@ import pytest
 from compare.studies import write_groups
 
 from mtgbn import SIG, Tasks, load_result
-from mtgbn.compare.study_files import study_files
+from mtgbn.compare.comparison_folder import comparison_tables
 from mtgbn.errors import InputError
 from mtgbn.workflows import compare_folder, extract_folder, fit_folder, run_bids, run_demo
 from mtgbn.workflows.compare import Selection
@@ -56,9 +56,8 @@ def test_a_comparison_returns_the_study_that_it_wrote(study, tmp_path):
     assert (run.study.label_a, run.study.label_b) == ("control", "patient")
     assert run.summary[0].startswith("Group a is 'control' (3 subjects)")
     assert len(run.cohort.tasks) == 6
-    for name, text in study_files(run.study).items():
-        if name != "comparison.json":  # which also has what the workflow knows of the data
-            assert (run.folder / name).read_text() == text
+    for name, table in comparison_tables(run.study).tables.items():
+        assert (run.folder / f"{name}.tsv").read_text() == table.tsv
 
 
 def test_bad_use_is_explained(study, tmp_path):

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import sys
+from pathlib import Path
 from typing import Any, NoReturn
 
 import click
@@ -110,7 +111,7 @@ def fit(context: click.Context, data: str, out: str, method: str, **options: Any
             **options,
         )
     except KeyboardInterrupt:
-        hint = "; go on with --resume" if method == "mtgbn" else ""
+        hint = "; go on with --resume" if method in ("mtgbn", "paper") else ""
         click.echo(f"mtgbn: interrupted{hint}", err=True)
         sys.exit(130)
     sys.exit(code)
@@ -143,9 +144,10 @@ def report(folder: str) -> None:
     filtered and downloaded, diagnostics of the fit, and the command that repeats it. It needs
     pip install 'mtgbn[report]'.
     """
-    from mtgbn.report import write_report
+    from mtgbn.report import report_of
+    from mtgbn.report.page import REPORT_FILE
 
-    click.echo(f"Wrote {write_report(folder)}")
+    click.echo(f"Wrote {report_of(folder).save_as_html(Path(folder) / REPORT_FILE)}")
 
 
 _EXPERIMENTS = ("sample-size", "task-number", "density", "perturbation")

@@ -43,14 +43,14 @@ def run_show(folder: str, most_edges: int) -> None:
         console.print(escape(line))
     for title, content in (("Tasks", summary.tasks), ("Most common edges", summary.edges)):
         table = Grid(title=title, title_justify="left")
-        for number, heading in enumerate(content.headings):
+        for number, heading in enumerate(content.columns):
             table.add_column(heading, justify="right" if number else "left", overflow="fold")
         for row in content.rows:
             table.add_row(*map(escape, row))
         console.print(table)
-    if "belongs" in summary.tasks.headings:
+    if "membership" in summary.tasks.columns:
         console.print(
-            "belongs: probability that a task is a member, one that shares sigma_h and edges with the "
+            "membership: probability that a task is a member, which shares sigma_h and edges with the "
             "others. leave-one-out: log density of a task's data given all other tasks minus that of "
             "the single task, per row; inaccurate if it rests on few draws."
         )

@@ -31,8 +31,8 @@ OPTIONS = {
         "--nu0",
         type=NumberOr("auto"),
         metavar="NUMBER|auto",
-        help="How closely tasks follow sigma_h; above p - 1. [default: auto, estimated from the data; "
-        "p + 49 with other structure priors than uniform]",
+        help="How closely tasks follow sigma_h; above p - 1. [default: auto, sampled with the graphs; "
+        "p + 49 for paper]",
     ),
     "n_restarts": option(
         *("--restarts", "n_restarts"),
@@ -44,8 +44,8 @@ OPTIONS = {
     "tol": option(
         "--tol",
         default=0.05,
-        help="EM has converged when a smaller share of the edges changes; with other structure priors "
-        "than uniform, when Q gains less per task.",
+        help="EM has converged when a smaller share of the edges changes; of paper, when Q gains less "
+        "per task.",
     ),
     "edge_prior": option(
         "--edge-prior",
@@ -55,8 +55,8 @@ OPTIONS = {
         "estimated from single tasks; 'density': the density is estimated, and graphs are independent; "
         "'sampled': both are sampled with the graphs; R: density, independent graphs; R,S: density and "
         "similarity (small: alike); or a CSV or TSV file with the probability of every pair, and the "
-        "variables' names in its rows and columns. [default: shared; 1/(p - 1),4 with other structure "
-        "priors than uniform and other methods than mtgbn]",
+        "variables' names in its rows and columns. [default: shared; 1/(p - 1),4 for other methods "
+        "than mtgbn]",
     ),
     "shared_directions": option(
         "--shared-directions/--own-directions",
@@ -65,15 +65,14 @@ OPTIONS = {
     ),
     "structure_prior": option(
         "--structure-prior",
-        type=click.Choice(["uniform", "restricted", "scale_free", "decomposable"]),
-        default="uniform",
-        help="Prior of a graph given sigma_h; docs/model.md, section 3.",
+        type=click.Choice(["restricted", "scale_free", "decomposable"]),
+        help="Prior of a graph given sigma_h; docs/model.md, section 3. [default: restricted]",
     ),
     "search": option(
         "--search",
         type=click.Choice(["boss", "mmhc"]),
-        default="boss",
-        help="boss: best order score search. mmhc: the paper's hill climbing.",
+        help="boss: best order score search. mmhc: the paper's hill climbing. [default: mmhc for "
+        "paper, otherwise boss]",
     ),
     "tabu": option(
         "--tabu",
@@ -104,9 +103,16 @@ OPTIONS = {
 _UNUSED = {"map": ("n_rounds",), "posterior": ("n_draws", "max_iter", "tol")}
 # Parameters of MTGBN that comparisons set.
 COMPARISON_PARAMETERS = ("inference", "n_rounds", "nu0", "n_restarts", "n_draws", "max_iter")
+_MTGBN_PARAMETERS = tuple(
+    name for name in OPTIONS if name not in ("structure_prior", "search", "candidates")
+)
 _SINGLE_TASK_PARAMETERS = (
     *("edge_prior", "search", "n_restarts", "tabu", "candidates", "knowledge", "n_jobs"),
     "random_state",
+)
+_PAPER_PARAMETERS = (
+    *("structure_prior", "nu0", "n_draws", "max_iter", "tol"),
+    *_SINGLE_TASK_PARAMETERS,
 )
 
 
@@ -129,10 +135,17 @@ def _learn() -> Any:
     return learn
 
 
+def _paper_class() -> type:
+    from mtgbn.paper import PaperMTGBN
+
+    return PaperMTGBN
+
+
 METHODS = {
-    "mtgbn": Method("all tasks jointly", lambda: _learn().MTGBN, tuple(OPTIONS), imputes=True),
+    "mtgbn": Method("all tasks jointly", lambda: _learn().MTGBN, _MTGBN_PARAMETERS, imputes=True),
     "sig": Method("single tasks", lambda: _learn().SIG, _SINGLE_TASK_PARAMETERS),
     "avg": Method("all tasks pooled", lambda: _learn().AVG, _SINGLE_TASK_PARAMETERS),
+    "paper": Method("all tasks by the paper's method", _paper_class, _PAPER_PARAMETERS),
 }
 
 
@@ -149,7 +162,8 @@ def take_parameters(
 ) -> dict[str, Any]:
     """Take parameters of an estimator out of the options of a command.
 
-    Options that have no meaning for the method or the kind of inference are refused.
+    Options that have no meaning for the method or the kind of inference are refused. Parameters whose
+    options were not given keep the estimator's defaults.
     """
     own = METHODS[method].parameters
     refuse(context, [name for name in parameters if name not in own], f"--method {method}")
@@ -157,4 +171,4 @@ def take_parameters(
     if "inference" in own:
         refuse(context, _UNUSED[inference], f"--inference {inference}")
     taken = {name: options.pop(name) for name in parameters}
-    return {name: taken[name] for name in parameters if name in own}
+    return {name: taken[name] for name in parameters if name in own and taken[name] is not None}

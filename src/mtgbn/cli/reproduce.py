@@ -1,32 +1,41 @@
-"""Run `mtgbn reproduce`: one of the paper's simulations, to rows, tables and a figure."""
+"""`mtgbn reproduce`: run one of the paper's simulations; write its rows, tables and figure."""
 
 import os
 import platform
 import time
 from collections import defaultdict
-from importlib.metadata import PackageNotFoundError, version
+from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
 from mtgbn._utils.files import locked, write_json, write_text, writing
+from mtgbn._utils.versions import versions_of
 from mtgbn.cli.cluster import connected
-from mtgbn.cli.output import Screen, bar, duration
-from mtgbn.errors import InputError
-from mtgbn.experiments import EXPERIMENTS, Cell, Store, cells_of, run_cells, summarise
-from mtgbn.experiments.designs import Experiment
+from mtgbn.cli.output import bar, check_is_folder, check_is_writable, duration, say_to
+from mtgbn.errors import ExtraNotInstalledError, InputError
+from mtgbn.experiments import EXPERIMENTS, cells_of
+from mtgbn.experiments.designs import Cell, Experiment
 from mtgbn.experiments.figures import draw_figure
-from mtgbn.experiments.tables import Summary, as_csv, as_markdown, headline, times_as_csv
+from mtgbn.experiments.run import Failure, count_workers, run_cells
+from mtgbn.experiments.store import Store
+from mtgbn.experiments.summaries import (
+    Summary,
+    as_csv,
+    as_markdown,
+    headline,
+    summarise,
+    times_as_csv,
+)
 from mtgbn.plot import figure_as_bytes
-from mtgbn.workflows.output_folder import check_output_folder
 
 __all__ = ["run_reproduce"]
 
-# Files that this command writes; a folder with other files is refused.
-_OURS = {
+# Files that this command writes. It refuses a folder that holds only other files.
+_OUR_FILES = {
     *("cells.sqlite", "cells.sqlite-journal", "rows.csv", "table.csv", "table.md", "times.csv"),
     *("run.json", "figure.svg", "figure.png"),
 }
@@ -47,9 +56,9 @@ def run_reproduce(
     scheduler: str | None,
     quiet: bool,
 ) -> int:
-    """Compute the missing cells, and write rows, tables and figures; returns the exit code."""
-    screen = Screen(quiet)
-    say = screen.say
+    """Compute the cells that are missing, and write all files; returns the exit code."""
+    console = Console(stderr=True, quiet=quiet, emoji=False, soft_wrap=True)
+    say = partial(say_to, console)
     experiment = EXPERIMENTS[name]
     plan = list(
         cells_of(
@@ -73,11 +82,12 @@ def run_reproduce(
             + ". Interrupt it at any time; the same command goes on."
         )
         start = time.monotonic()
-        failures, is_interrupted = [], False
+        failures: list[Failure] = []
+        is_interrupted = False
         if missing:
             with (
                 connected(scheduler, "the same command goes on") as client,
-                _Watch(screen.console, store, plan, missing, jobs, client) as watch,
+                _Watch(console, store, plan, missing, count_workers(jobs, client)) as watch,
             ):
                 try:
                     failures = run_cells(
@@ -85,7 +95,7 @@ def run_reproduce(
                     )
                 except KeyboardInterrupt:
                     is_interrupted = True
-        # All cells of the store, so that parts of a plan can be run one after the other.
+        # All rows of the store, so that parts of a plan can be run one after the other.
         rows = store.rows()
         n_computed = n_missing - len(store.missing(plan))
         if not rows and is_interrupted:
@@ -100,11 +110,7 @@ def run_reproduce(
             "commands": store.note(_command(name, quick, repetitions, methods, only, seed)),
             "cells": len(rows),
             "cpu_hours": round(sum(value for _, value in seconds) / 3600, 2),
-            "versions": {
-                "mtgbn": store.versions(),
-                "python": platform.python_version(),
-                **{package: version(package) for package in _PACKAGES},
-            },
+            "versions": versions_of(_PACKAGES) | {"mtgbn": store.versions()},
             "processor": platform.machine(),
         }
         write_json(folder / "run.json", about)
@@ -129,9 +135,10 @@ def run_reproduce(
 
 
 def _check_folder(folder: Path) -> None:
-    check_output_folder(folder)
+    check_is_folder(folder)
     if not folder.exists():
         return
+    check_is_writable(folder)
     if any((folder / name).exists() for name in ("cells.sqlite", "rows.csv")):
         return
     if any(not _is_part(name) for name in os.listdir(folder)):
@@ -139,8 +146,8 @@ def _check_folder(folder: Path) -> None:
 
 
 def _is_part(name: str) -> bool:
-    """Whether a file was left unfinished by a killed run."""
-    return name.endswith(".part") and any(name.startswith(f".{ours}.") for ours in _OURS)
+    """Whether a killed run left this file half written."""
+    return name.endswith(".part") and any(name.startswith(f".{ours}.") for ours in _OUR_FILES)
 
 
 def _remove_parts(folder: Path) -> None:
@@ -167,12 +174,11 @@ def _command(
 
 
 def _draw(folder: Path, experiment: Experiment, summaries: list[Summary]) -> str:
-    """Write the figure, if matplotlib is installed; returns the end of a sentence about it."""
+    """Write the figure, if matplotlib is installed; returns what to tell the user about it."""
     try:
-        version("matplotlib")
-    except PackageNotFoundError:
-        return "; for the figure: pip install 'mtgbn[plot]'"
-    figure = draw_figure(experiment, summaries)
+        figure = draw_figure(experiment, summaries)
+    except ExtraNotInstalledError as error:
+        return f"; {error}"
     for kind in ("svg", "png"):
         with writing(folder / f"figure.{kind}") as file:
             file.write(figure_as_bytes(figure, kind))
@@ -180,16 +186,10 @@ def _draw(folder: Path, experiment: Experiment, summaries: list[Summary]) -> str
 
 
 class _Watch:
-    """A progress bar with the remaining time, estimated from the times of finished cells."""
+    """The progress bar, with the time left as estimated from finished cells of the same method."""
 
     def __init__(
-        self,
-        console: Console,
-        store: Store,
-        plan: list[Cell],
-        missing: list[Cell],
-        jobs: int,
-        client: Any,
+        self, console: Console, store: Store, plan: list[Cell], missing: list[Cell], n_workers: int
     ) -> None:
         self._progress = bar(
             console,
@@ -198,11 +198,11 @@ class _Watch:
             MofNCompleteColumn(),
             TextColumn("{task.fields[left]}"),
         )
-        self._workers = jobs if client is None else max(sum(client.nthreads().values()), 1)
+        self._n_workers = n_workers
         self._left = {cell.key: cell for cell in missing}
         self._seconds: dict[str, list[float]] = defaultdict(list)
         for row, seconds in store.seconds():
-            self._seconds[str(row["method"])].append(seconds)
+            self._seconds[row["method"]].append(seconds)
         self._bar = self._progress.add_task(
             "Cells", total=len(plan), completed=len(plan) - len(missing), left=""
         )
@@ -218,10 +218,10 @@ class _Watch:
         """Count a finished cell."""
         self._left.pop(cell.key, None)
         self._seconds[cell.method].append(seconds)
-        typical = float(np.mean([value for values in self._seconds.values() for value in values]))
+        typical = np.mean([value for values in self._seconds.values() for value in values])
         expected = sum(
-            float(np.mean(self._seconds[each.method])) if self._seconds[each.method] else typical
+            np.mean(self._seconds[each.method]) if self._seconds[each.method] else typical
             for each in self._left.values()
         )
-        left = f"about {duration(expected / self._workers)} left"
+        left = f"about {duration(float(expected) / self._n_workers)} left"
         self._progress.update(self._bar, advance=1, left=left)

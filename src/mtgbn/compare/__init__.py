@@ -1,8 +1,8 @@
 """Differences between two groups of tasks, and between one task and a group."""
 
+from mtgbn.compare.comparison_folder import write_study
 from mtgbn.compare.connections import compare_graphs
 from mtgbn.compare.study import Study, SubjectStudy, compare_groups, compare_one
-from mtgbn.compare.study_files import write_study
 from mtgbn.compare.templates import find_templates
 
 __all__ = [

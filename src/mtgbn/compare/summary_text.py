@@ -2,9 +2,10 @@
 
 import numpy as np
 
+from mtgbn.compare.group_tables import INDEPENDENCE, RELABELLING, permuted_pvalues
 from mtgbn.compare.strengths import MEASURES
 from mtgbn.compare.study import Study, SubjectStudy, TemplateComparison
-from mtgbn.compare.study_files import ALARM_LEVEL, INDEPENDENCE, RELABELLING, permuted_pvalues
+from mtgbn.compare.subject_tables import ALARM_LEVEL
 
 __all__ = ["LARGEST_FDR", "study_sentences", "subject_sentences"]
 

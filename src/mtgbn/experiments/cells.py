@@ -1,7 +1,8 @@
-"""One cell: simulate, fit, compare with the truth. The same cell gives the same row anywhere."""
+"""One cell: simulate data, fit, compare with the truth. A cell gives the same row on every machine."""
 
 import time
 import warnings
+from typing import Any
 
 import numpy as np
 
@@ -18,15 +19,16 @@ from mtgbn.metrics import (
 
 __all__ = ["Row", "measure", "measures_of", "run_cell"]
 
-Row = dict[str, float | int | str | None]
+# Values of a cell by column: numbers, text, or None where there is no value.
+Row = dict[str, Any]
 
 _MEASURES = ("error", "distance", "precision", "recall", "f_score")
-# These have no value where a graph is empty; the tasks of which that is true are counted.
+# These measures have no value if a graph is empty; the number of such tasks is a measure, too.
 _SOMETIMES_UNDEFINED = ("precision", "recall", "f_score")
 
 
 def measures_of(experiment: Experiment) -> tuple[str, ...]:
-    """Names of what `measure` returns."""
+    """Names of the measures that `measure` returns."""
     views = ["skeleton", "moral"]
     if experiment.has_directions:
         views += ["arrowhead", "cpdag_arrowhead"]
@@ -38,11 +40,12 @@ def measures_of(experiment: Experiment) -> tuple[str, ...]:
 
 
 def measure(experiment: Experiment, graphs: np.ndarray, truths: np.ndarray) -> Row:
-    """Means over tasks; those without a value are left out of a mean, and counted.
+    """Means over tasks; tasks in which a measure has no value are left out of its mean, and counted.
 
-    ``skeleton``: adjacencies. ``moral``: adjacencies of the moral graph of what was learned, with the
-    truth if that is undirected, else with its moral graph. ``arrowhead``: directed edges of the DAGs.
-    ``cpdag_arrowhead``: compelled edges. shd: structural Hamming distance, of DAGs and of CPDAGs.
+    ``skeleton``: adjacencies. ``moral``: adjacencies of the learned graph's moral graph, compared with
+    the truth if the truth is undirected, else with the moral graph of the truth. ``arrowhead``: directed
+    edges of the DAGs. ``cpdag_arrowhead``: compelled edges. ``shd``, ``cpdag_shd``: structural Hamming
+    distance of the DAGs and of the CPDAGs.
     """
     pairs = list(zip(graphs, truths, strict=True))
     has_directions = experiment.has_directions
@@ -74,22 +77,44 @@ def measure(experiment: Experiment, graphs: np.ndarray, truths: np.ndarray) -> R
 
 
 def run_cell(cell: Cell, seed: int) -> tuple[Row, float]:
-    """The row of a cell, and the CPU seconds that its fit took.
+    """Compute a cell.
 
-    Data depend on the seed and the repetition alone, so that all methods have the same, and settings
-    that differ in one number have as much in common as can be.
+    The data depend only on the setting, the seed and the repetition, so that all methods get the same
+    data, and data of settings that differ in one number have as much in common as possible.
+
+    Parameters
+    ----------
+    cell : Cell
+        As `cells_of` gives them.
+    seed : int
+        Seed of the whole experiment.
+
+    Returns
+    -------
+    row : dict
+        The setting, the repetition, the method and all measures.
+    seconds : float
+        CPU time of the fit.
+
+    Examples
+    --------
+    >>> from mtgbn.experiments import EXPERIMENTS, cells_of
+    >>> cell = next(cells_of(EXPERIMENTS["task-number"], quick=True, methods=("AVG",)))
+    >>> row, seconds = run_cell(cell, seed=1)
+    >>> row["method"], 0 <= row["skeleton_error"] <= 1
+    ('AVG', True)
     """
     experiment = EXPERIMENTS[cell.experiment]
     data_seed, fit_seed = np.random.SeedSequence([seed, cell.repetition]).spawn(2)
     simulation = experiment.simulate(cell.setting, np.random.default_rng(data_seed))
-    learner = METHODS[cell.method](simulation.tasks.n_variables)
-    learner.set_params(n_jobs=1, random_state=fit_seed)
+    estimator: Any = METHODS[cell.method](simulation.tasks.n_variables)
+    estimator.set_params(n_jobs=1, random_state=fit_seed)
     start = time.process_time()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # thousands; the row says converged
-        learner.fit(simulation.tasks)
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the row has a column for it
+        estimator.fit(simulation.tasks)
     seconds = time.process_time() - start
     row: Row = {**cell.setting, "repetition": cell.repetition, "method": cell.method}
-    row |= measure(experiment, learner.graphs_, simulation.adjacencies)
-    row["converged"] = int(getattr(learner, "converged_", True))
+    row |= measure(experiment, estimator.graphs_, simulation.adjacencies)
+    row["converged"] = int(getattr(estimator, "converged_", True))
     return row, seconds

@@ -1,32 +1,32 @@
-"""The four simulations of the paper's section 7: what is varied, how data are made, who competes.
+"""The four simulations of the paper's section 7: settings, simulated data, and methods.
 
-Settings are plain dictionaries, so that a cell can be stored as a row, and run by any process.
+Settings are plain dictionaries, so that a cell can be stored as a row and run by any process.
 """
 
 from collections.abc import Callable, Iterator
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from mtgbn.errors import InputError
 from mtgbn.learn import AVG, MTGBN, SIG
 from mtgbn.learn.estimator import Estimator
+from mtgbn.paper import PaperMTGBN
 from mtgbn.simulate import simulate_perturbed, simulate_thresholded
 from mtgbn.simulate.hierarchical import Simulation
 
 __all__ = ["EXPERIMENTS", "METHODS", "Cell", "Experiment", "Setting", "cells_of"]
 
-Setting = dict[str, float | int | str]
+# Values by name, numbers or text.
+Setting = dict[str, Any]
 
-# Every method gets the same care; p is the number of variables. From MTGBN-paper to MTGBN-posterior each
-# has one step more of what was corrected or added.
+# The estimators by the names of the methods; p is the number of variables. Each method from MTGBN-paper
+# to MTGBN-posterior has one more of the corrections and additions to the paper's method.
 METHODS: dict[str, Callable[[int], Estimator]] = {
     "SIG": lambda p: SIG(edge_prior="density"),
     "AVG": lambda p: AVG(edge_prior="density"),
-    "MTGBN-paper": lambda p: MTGBN(
-        structure_prior="decomposable", search="mmhc", nu0=p + 49, edge_prior=0.5
-    ),
+    "MTGBN-paper": lambda p: PaperMTGBN(structure_prior="decomposable", nu0=p + 49, edge_prior=0.5),
     "MTGBN-corrected": lambda p: MTGBN(nu0=p + 49, edge_prior="density"),
     "MTGBN-unshared": lambda p: MTGBN(edge_prior="density"),
     "MTGBN": lambda p: MTGBN(),
@@ -37,47 +37,48 @@ _MAIN = ("SIG", "AVG", "MTGBN-paper", "MTGBN")
 
 
 class Experiment(NamedTuple):
-    """One figure or table.
+    """The simulations behind one figure or table of the paper.
 
     Attributes
     ----------
     name, title : str
     axis : str
-        Key of the settings that the horizontal axis shows.
-    rows, columns : str
-        Keys of the settings that have a row or a column of panels each; empty if none.
+        Key of the settings that the horizontal axis of the figure shows.
+    rows, columns : tuple of str
+        Keys of the settings that vary between the rows and between the columns of panels.
     simulate : callable
-        Data with their truth, of a setting and a generator.
+        Makes data with known truth from a setting and a random generator.
     has_directions : bool
-        Whether the truth are DAGs.
+        Whether the true graphs are DAGs; otherwise they are undirected.
     full, quick : tuple of dict
-        Settings; the quick ones are among the full ones, so that a quick run is the beginning of a full
-        one.
+        Settings of a full and of a quick run. The quick ones are among the full ones, so that a quick
+        run is the beginning of a full run.
     quick_repetitions : int
+        Repetitions of a quick run.
     methods : callable
-        Names of the methods that the full run has in a setting.
+        Gives the names of the methods that a full run has in a setting.
     """
 
     name: str
     title: str
     axis: str
-    rows: tuple[str, ...]
-    columns: tuple[str, ...]
     simulate: Callable[[Setting, np.random.Generator], Simulation]
-    has_directions: bool
     full: tuple[Setting, ...]
     quick: tuple[Setting, ...]
-    quick_repetitions: int
-    methods: Callable[[Setting], tuple[str, ...]]
+    rows: tuple[str, ...] = ("nu0",)
+    columns: tuple[str, ...] = ()
+    has_directions: bool = False
+    quick_repetitions: int = 2
+    methods: Callable[[Setting], tuple[str, ...]] = lambda setting: _MAIN
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """What a setting consists of."""
+        """Names of the values of a setting."""
         return tuple(self.full[0])
 
 
 class Cell(NamedTuple):
-    """A unit of work: one method on one simulated problem."""
+    """One method on one simulated problem: the unit of work."""
 
     experiment: str
     setting: Setting
@@ -85,8 +86,8 @@ class Cell(NamedTuple):
     method: str
 
     @property
-    def key(self) -> tuple:
-        """What tells it from all others of its experiment."""
+    def key(self) -> tuple[Any, ...]:
+        """Identifies the cell within its experiment."""
         return (*self.setting.values(), self.repetition, self.method)
 
 
@@ -113,7 +114,7 @@ def _perturbed(setting: Setting, rng: np.random.Generator) -> Simulation:
 
 
 def _grid(**values: tuple) -> tuple[Setting, ...]:
-    """All combinations, the first key varying slowest."""
+    """All combinations of the values; the first key varies slowest."""
     return tuple(dict(zip(values, each, strict=True)) for each in product(*values.values()))
 
 
@@ -127,75 +128,56 @@ def _synthetic(
 
 
 def _all_at_60(setting: Setting) -> tuple[str, ...]:
-    """Everything where it is affordable: at the middle relatedness."""
+    """All methods at nu0 = 60, where they are affordable; elsewhere the main ones."""
     return tuple(METHODS) if setting["nu0"] == 60 else _MAIN
 
 
-_LEVELS = (0.05, 0.1, 0.2, 0.3)
-_PAPERS_NETWORKS = ("ecoli70", "magic-niab", "magic-irri")
-
-EXPERIMENTS = {
-    experiment.name: experiment
-    for experiment in (
-        Experiment(
-            "sample-size",
-            "Synthetic data: rows per task (the paper's Figure 3)",
-            "n_rows",
-            ("nu0",),
-            (),
-            _thresholded,
-            False,
-            _synthetic(n_rows=(50, 100, 150, 200, 250, 300)),
-            _synthetic(nu0=(60,), n_rows=(50, 250)),
-            2,
-            _all_at_60,
+_ALL = (
+    Experiment(
+        name="sample-size",
+        title="Synthetic data: rows per task (the paper's Figure 3)",
+        axis="n_rows",
+        simulate=_thresholded,
+        full=_synthetic(n_rows=(50, 100, 150, 200, 250, 300)),
+        quick=_synthetic(nu0=(60,), n_rows=(50, 250)),
+        methods=_all_at_60,
+    ),
+    Experiment(
+        name="task-number",
+        title="Synthetic data: number of tasks (the paper's Figure 4)",
+        axis="n_tasks",
+        simulate=_thresholded,
+        full=_synthetic(n_tasks=(2, 4, 6, 8, 10)),
+        quick=_synthetic(nu0=(60,), n_tasks=(2, 6)),
+    ),
+    Experiment(
+        name="density",
+        title="Synthetic data: density and rows per task (the paper's Figure 5)",
+        axis="density",
+        columns=("n_rows",),
+        simulate=_thresholded,
+        full=_synthetic(n_rows=(100, 200, 300), density=(0.2, 0.3, 0.4, 0.5, 0.6)),
+        quick=_synthetic(nu0=(60,), n_rows=(100,), density=(0.2, 0.4)),
+    ),
+    Experiment(
+        name="perturbation",
+        title="Benchmark networks: share of pairs or of arcs that every task changes (Table 2)",
+        axis="level",
+        rows=("relative_to", "n_rows"),
+        columns=("network",),
+        simulate=_perturbed,
+        has_directions=True,
+        full=_grid(
+            n_rows=(250, 100, 50),
+            relative_to=("pairs", "edges"),
+            network=("ecoli70", "magic-niab", "magic-irri"),
+            level=(0.05, 0.1, 0.2, 0.3),
         ),
-        Experiment(
-            "task-number",
-            "Synthetic data: number of tasks (the paper's Figure 4)",
-            "n_tasks",
-            ("nu0",),
-            (),
-            _thresholded,
-            False,
-            _synthetic(n_tasks=(2, 4, 6, 8, 10)),
-            _synthetic(nu0=(60,), n_tasks=(2, 6)),
-            2,
-            lambda setting: _MAIN,
-        ),
-        Experiment(
-            "density",
-            "Synthetic data: density and rows per task (the paper's Figure 5)",
-            "density",
-            ("nu0",),
-            ("n_rows",),
-            _thresholded,
-            False,
-            _synthetic(n_rows=(100, 200, 300), density=(0.2, 0.3, 0.4, 0.5, 0.6)),
-            _synthetic(nu0=(60,), n_rows=(100,), density=(0.2, 0.4)),
-            2,
-            lambda setting: _MAIN,
-        ),
-        Experiment(
-            "perturbation",
-            "Benchmark networks: share of pairs or of arcs that every task changes (Table 2)",
-            "level",
-            ("relative_to", "n_rows"),
-            ("network",),
-            _perturbed,
-            True,
-            _grid(
-                n_rows=(250, 100, 50),
-                relative_to=("pairs", "edges"),
-                network=_PAPERS_NETWORKS,
-                level=_LEVELS,
-            ),
-            _grid(n_rows=(250,), relative_to=("edges",), network=("ecoli70",), level=(0.05, 0.3)),
-            1,
-            lambda setting: _MAIN,
-        ),
-    )
-}
+        quick=_grid(n_rows=(250,), relative_to=("edges",), network=("ecoli70",), level=(0.05, 0.3)),
+        quick_repetitions=1,
+    ),
+)
+EXPERIMENTS = {experiment.name: experiment for experiment in _ALL}
 
 
 def cells_of(
@@ -206,19 +188,29 @@ def cells_of(
     methods: tuple[str, ...] | None = None,
     only: tuple[str, ...] = (),
 ) -> Iterator[Cell]:
-    """All cells, repetition by repetition: a run that is cut short has all settings.
+    """Plan an experiment: all its cells, in the order in which they are to be run.
+
+    The first repetition of all settings comes first, so that an interrupted run has all settings.
 
     Parameters
     ----------
     experiment : Experiment
+        One of `EXPERIMENTS`.
     quick : bool
-        A few settings and the main methods only.
+        Only a few settings, with the main methods.
     repetitions : int, optional
-        Default: 10, or what takes about a minute.
+        Simulated problems per setting. Default: 10; of a quick run, as many as take about a minute.
     methods : tuple of str, optional
-        These instead, in all settings.
+        Names of the methods, in all settings. Default: the methods of the experiment in each setting.
     only : tuple of str
-        Of the settings, those with these values: ``"n_rows=250"``. Several of one key are alternatives.
+        Restricts the settings to these values, such as ``"n_rows=250"``. Several values of one key are
+        alternatives.
+
+    Examples
+    --------
+    >>> cells = list(cells_of(EXPERIMENTS["task-number"], quick=True, methods=("SIG",)))
+    >>> len(cells), cells[0].setting
+    (4, {'nu0': 60, 'n_tasks': 2, 'n_rows': 250, 'density': 0.3})
     """
     methods = tuple(dict.fromkeys(methods or ()))
     for method in methods:
@@ -243,7 +235,7 @@ def cells_of(
 
 
 def _values_by_key(experiment: Experiment, only: tuple[str, ...]) -> dict[str, set[str]]:
-    """What settings are restricted to, as text."""
+    """The values, as text, to which the settings are restricted, by key."""
     chosen: dict[str, set[str]] = {}
     for text in only:
         key, equals, value = text.partition("=")

@@ -1,14 +1,17 @@
 """The paper's figures: means over repetitions with 95 % confidence bands."""
 
+from typing import Any
+
 import numpy as np
 from scipy.stats import t as student
 
+from mtgbn._utils.optional import require
 from mtgbn.experiments.designs import METHODS, Experiment, Setting
-from mtgbn.experiments.tables import Summary, main_measure
+from mtgbn.experiments.summaries import Summary, main_measure
 
 __all__ = ["draw_figure"]
 
-# Okabe and Ito's colours, which colour-blind readers can tell apart; markers say the same again.
+# Okabe and Ito's colours, which colour-blind readers can tell apart; each method also has a marker.
 _COLOURS = ("#0072B2", "#E69F00", "#999999", "#CC79A7", "#56B4E9", "#009E73", "#000000")
 _MARKERS = ("o", "s", "x", "v", "^", "D", "*")
 _STYLES = {
@@ -16,10 +19,10 @@ _STYLES = {
     for method, colour, marker in zip(METHODS, _COLOURS, _MARKERS, strict=True)
 }
 
-# The paper's four panels.
-_FOUR = ("skeleton_error", "skeleton_distance", "skeleton_precision", "skeleton_f_score")
+# The measures of the paper's four panels.
+_PANEL_MEASURES = ("skeleton_error", "skeleton_distance", "skeleton_precision", "skeleton_f_score")
 
-_WORDS = {
+_AXIS_LABELS = {
     "n_rows": "rows per task",
     "n_tasks": "tasks",
     "density": "density",
@@ -32,22 +35,25 @@ _WORDS = {
     "arrowhead_error": "arrowhead error",
 }
 
-# What the paper's text says of MTGBN's adjacency error over all sample sizes.
+# Range of MTGBN's adjacency error over all sample sizes, according to the paper's text.
 _PAPERS_RANGE = (0.03, 0.06)
 
 
-def draw_figure(experiment: Experiment, summaries: list[Summary]):
-    """A matplotlib figure with a panel per combination of what the experiment's rows and columns show.
+def draw_figure(experiment: Experiment, summaries: list[Summary]) -> Any:
+    """Draw the means of an experiment, with a panel for each row and column of its settings.
 
-    Without columns of settings there is one for each of the paper's four measures.
+    If no settings vary between columns, there is a column for each of the paper's four measures.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
     """
-    from matplotlib.figure import Figure
-
+    figure_class = require("matplotlib.figure", "plot", "figures").Figure
     row_values = _values(experiment.rows, summaries)
     column_values = _values(experiment.columns, summaries)
-    measures = [main_measure(experiment)] if experiment.columns else list(_FOUR)
+    measures = [main_measure(experiment)] if experiment.columns else list(_PANEL_MEASURES)
     n_rows, n_columns = len(row_values), len(column_values) * len(measures)
-    figure = Figure(figsize=(3.2 * n_columns + 0.4, 2.5 * n_rows + 1.0), layout="constrained")
+    figure = figure_class(figsize=(3.2 * n_columns + 0.4, 2.5 * n_rows + 1.0), layout="constrained")
     panels = figure.subplots(n_rows, n_columns, squeeze=False, sharex=True)
     for row, by_row in enumerate(row_values):
         for column in range(n_columns):
@@ -59,11 +65,11 @@ def draw_figure(experiment: Experiment, summaries: list[Summary]):
             if experiment.name == "sample-size" and measure == "skeleton_error":
                 panel.axhspan(*_PAPERS_RANGE, color="0.9", label="MTGBN in the paper's text")
             panel.set_title(_title(chosen), fontsize="medium")
-            panel.set_ylabel(_WORDS[measure])
+            panel.set_ylabel(_AXIS_LABELS[measure])
             if row == n_rows - 1:
-                panel.set_xlabel(_WORDS[experiment.axis])
+                panel.set_xlabel(_AXIS_LABELS[experiment.axis])
             panel.grid(alpha=0.3)
-    entries: dict = {}
+    entries: dict[str, Any] = {}
     for panel in panels.flat:
         handles, labels = panel.get_legend_handles_labels()
         entries |= dict(zip(labels, handles, strict=True))
@@ -72,7 +78,9 @@ def draw_figure(experiment: Experiment, summaries: list[Summary]):
     return figure
 
 
-def _draw_lines(panel, experiment, summaries, chosen: Setting, measure: str) -> None:
+def _draw_lines(
+    panel: Any, experiment: Experiment, summaries: list[Summary], chosen: Setting, measure: str
+) -> None:
     here = [each for each in summaries if chosen.items() <= each.setting.items()]
     for method in METHODS:
         points = sorted(
@@ -91,18 +99,18 @@ def _draw_lines(panel, experiment, summaries, chosen: Setting, measure: str) -> 
 
 
 def _half_width(summary: Summary, measure: str) -> float:
-    """Of a 95 % confidence interval of the mean; 0 with less than three values, which tell nothing."""
+    """Half width of the mean's 95 % confidence interval; 0 with fewer than three values."""
     n = int(np.sum(~np.isnan(summary.values[measure])))
     return float(student.ppf(0.975, n - 1) * summary.error(measure)) if n > 2 else 0.0
 
 
 def _values(keys: tuple[str, ...], summaries: list[Summary]) -> list[Setting]:
-    """The combinations of these keys that occur, in order; one that says nothing without keys."""
+    """The combinations of values of these keys that occur, in order; without keys, one empty one."""
     found = {tuple(each.setting[key] for key in keys): None for each in summaries}
     return [dict(zip(keys, values, strict=True)) for values in found] or [{}]
 
 
 def _title(chosen: Setting) -> str:
     return ", ".join(
-        f"{_WORDS.get(key, key.replace('_', ' '))} {value}" for key, value in chosen.items()
+        f"{_AXIS_LABELS.get(key, key.replace('_', ' '))} {value}" for key, value in chosen.items()
     )

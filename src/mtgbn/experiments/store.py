@@ -1,8 +1,7 @@
-"""Finished cells on disk, one transaction each.
+"""The store of finished cells: an SQLite file with one row per cell, each written in a transaction.
 
-SQLite, because a cell is a row: a single file that is whole after any crash, needs no other package,
-is written by one process and read by many, and answers questions from pandas
-(``pandas.read_sql("select * from cells", sqlite3.connect("cells.sqlite"))``).
+SQLite needs no other package, keeps the file whole after any crash, and lets other processes read while
+one writes: ``pandas.read_sql("select * from cells", sqlite3.connect("cells.sqlite"))``.
 """
 
 import contextlib
@@ -12,7 +11,7 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import mtgbn
 from mtgbn.errors import InputError
@@ -23,21 +22,21 @@ __all__ = ["Store"]
 
 _FILE, _ROWS = "cells.sqlite", "rows.csv"
 
-# How long to wait for somebody who reads.
-_PATIENCE = 300.0
+# How long a write waits for another process that reads.
+_SECONDS_TO_WAIT = 300.0
 
 
 class Store:
-    """The cells of one experiment that are done; a context manager.
+    """The finished cells of one experiment; a context manager.
 
     Parameters
     ----------
     folder : path
-        Where the file is, or will be. If it holds nothing yet but the ``rows.csv`` of an earlier run is
-        there, its rows are taken over.
+        Folder of the file ``cells.sqlite``. A new file takes over the rows of ``rows.csv``, if an
+        earlier run left it in the folder.
     experiment : Experiment
     seed : int
-        Of all cells; a store of another seed is refused.
+        Seed of the whole experiment; a store of another seed is refused.
     """
 
     def __init__(self, folder: Path, experiment: Experiment, seed: int) -> None:
@@ -52,9 +51,9 @@ class Store:
         )
         self._key = self.columns[: self.columns.index("method") + 1]
         self._path = folder / _FILE
-        with self._guarded(""):
-            # Transactions are ours: all of the beginning happens, or nothing.
-            self._connection = sqlite3.connect(self._path, _PATIENCE, isolation_level=None)
+        with self._guarded():
+            # We begin transactions ourselves, so that the file is set up completely or not at all.
+            self._connection = sqlite3.connect(self._path, _SECONDS_TO_WAIT, isolation_level=None)
             try:
                 with self._transaction():
                     if self._prepare() and (folder / _ROWS).exists():
@@ -66,16 +65,16 @@ class Store:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *exception) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._connection.close()
 
     @contextlib.contextmanager
-    def _guarded(self, comfort: str) -> Iterator[None]:
-        """Errors of the database as ours."""
+    def _guarded(self, consequence: str = "") -> Iterator[None]:
+        """Turn errors of the database into errors that say what to do."""
         try:
             yield
         except sqlite3.OperationalError as error:
-            raise OSError(f"{self._path}: {error}{comfort}") from error
+            raise OSError(f"{self._path}: {error}{consequence}") from error
         except sqlite3.DatabaseError as error:
             raise InputError(
                 f"{str(self._path)!r} is damaged or no file of mtgbn ({error}); move it away, and what "
@@ -88,13 +87,15 @@ class Store:
         try:
             yield
         except BaseException:
-            with contextlib.suppress(sqlite3.Error):  # a full disk has ended it already
+            with contextlib.suppress(
+                sqlite3.Error
+            ):  # with a full disk, SQLite has rolled back already
                 self._connection.execute("rollback")
             raise
         self._connection.execute("commit")
 
     def _prepare(self) -> bool:
-        """Set up or check the tables; whether they are new."""
+        """Set up the tables, or check them; returns whether they are new."""
         columns = ", ".join(f'"{name}"' for name in (*self.columns, "cpu_seconds", "version"))
         key = ", ".join(f'"{name}"' for name in self._key)
         self._connection.execute("create table if not exists about (name primary key, value)")
@@ -109,7 +110,7 @@ class Store:
         found = dict(self._connection.execute("select name, value from about"))
         (n_cells,) = self._connection.execute("select count(*) from cells").fetchone()
         if n_cells and not wanted.keys() <= found.keys():
-            raise sqlite3.DatabaseError("it does not say what its cells belong to")
+            raise sqlite3.DatabaseError("it does not say which experiment its cells are from")
         for name, value in wanted.items():
             if name in found and found[name] != value:
                 raise InputError(
@@ -133,18 +134,20 @@ class Store:
                 for texts in reader:
                     self._take_over_row(path, reader.line_num, expected, texts)
         except (UnicodeDecodeError, csv.Error) as error:
-            raise InputError(f"{str(path)!r} is damaged ({error}); mend or remove it") from error
+            raise InputError(f"{str(path)!r} is damaged ({error}); repair or remove it") from error
 
-    def _take_over_row(self, path: Path, line: int, expected: tuple, texts: list[str]) -> None:
+    def _take_over_row(
+        self, path: Path, line: int, expected: tuple[str, ...], texts: list[str]
+    ) -> None:
         where = f"{str(path)!r}, line {line}"
         if len(texts) != len(expected):
             raise InputError(
-                f"{where}: {len(texts)} fields instead of {len(expected)}; mend or remove the line"
+                f"{where}: {len(texts)} fields instead of {len(expected)}; repair or remove the line"
             )
         row = {name: _value(text) for name, text in zip(expected, texts, strict=True)}
         for name in self.columns[self.columns.index("method") + 1 :]:
             if isinstance(row[name], str):
-                raise InputError(f"{where}: {name} is {row[name]!r}, not a number; mend the line")
+                raise InputError(f"{where}: {name} is {row[name]!r}, not a number; repair the line")
         if row["seed"] != self.seed:
             raise InputError(
                 f"{where}: a cell of seed {row['seed']}, not {self.seed}; use another folder or seed"
@@ -152,7 +155,7 @@ class Store:
         try:
             self._insert(row, None, str(row["version"]))
         except sqlite3.IntegrityError:
-            raise InputError(f"{where}: this cell is there twice; remove one") from None
+            raise InputError(f"{where}: this cell occurs twice; remove one") from None
 
     def _insert(self, row: Row, seconds: float | None, version: str) -> None:
         values = [*(row[name] for name in self.columns), seconds, version]
@@ -160,13 +163,13 @@ class Store:
         self._connection.execute(f"insert into cells values ({marks})", values)
 
     def add(self, row: Row, seconds: float) -> None:
-        """Keep a row for good."""
+        """Store a row."""
         with self._guarded("; the cells before it are safe"), self._transaction():
             self._insert(row, seconds, mtgbn.__version__)
 
     def note(self, command: str) -> list[str]:
-        """Keep a command that led to these cells; returns all of them."""
-        with self._guarded(""), self._transaction():
+        """Store a command that computed cells; returns all stored commands."""
+        with self._guarded(), self._transaction():
             query = "select value from about where name = 'commands'"
             found = self._connection.execute(query).fetchone()
             commands = json.loads(found[0]) if found else []
@@ -177,61 +180,52 @@ class Store:
             )
         return commands
 
-    def rows(self) -> list[Row]:
-        """All rows, in the order of a full plan, whatever was done first."""
-        names = ", ".join(f'"{name}"' for name in self.columns)
-        with self._guarded(""):
-            found = self._connection.execute(f"select {names} from cells").fetchall()
-        rows = [dict(zip(self.columns, values, strict=True)) for values in found]
+    def _stored(self) -> list[Row]:
+        """All cells with all columns, in the order of a full run, whenever they were computed."""
+        with self._guarded():
+            found = self._connection.execute("select * from cells").fetchall()
+        names = (*self.columns, "cpu_seconds", "version")
         settings = {tuple(each.values()): k for k, each in enumerate(self.experiment.full)}
         methods = {name: k for k, name in enumerate(METHODS)}
 
-        def place(row: Row) -> tuple:
-            *setting, repetition, method = self._key_of(row)
-            unknown = len(settings), len(methods)
-            return (
-                repetition,
-                settings.get(tuple(setting), unknown[0]),
-                methods.get(method, unknown[1]),
-                str(self._key_of(row)),
-            )
+        def place(row: Row) -> tuple[Any, ...]:
+            *setting, repetition, method = key = self._key_of(row)
+            known = settings.get(tuple(setting), len(settings)), methods.get(method, len(methods))
+            return (repetition, *known, str(key))
 
-        return sorted(rows, key=place)
+        return sorted((dict(zip(names, values, strict=True)) for values in found), key=place)
+
+    def rows(self) -> list[Row]:
+        """All rows, in the order of a full run."""
+        return [{name: row[name] for name in self.columns} for row in self._stored()]
 
     def missing(self, cells: Iterable[Cell]) -> list[Cell]:
-        """Those of the cells that are still to be done."""
-        done = {self._key_of(row) for row in self.rows()}
+        """The cells that are not in the store."""
+        done = {self._key_of(row) for row in self._stored()}
         return [cell for cell in cells if cell.key not in done]
 
     def seconds(self) -> list[tuple[Row, float]]:
-        """CPU seconds of the cells of which they are known."""
-        names = ", ".join(f'"{name}"' for name in self._key)
-        query = f"select {names}, cpu_seconds from cells where cpu_seconds is not null"
-        with self._guarded(""):
-            found = self._connection.execute(query).fetchall()
-        return [(dict(zip(self._key, values, strict=True)), seconds) for *values, seconds in found]
+        """CPU seconds of the cells; cells from ``rows.csv`` have none."""
+        return [
+            ({name: row[name] for name in self._key}, row["cpu_seconds"])
+            for row in self._stored()
+            if row["cpu_seconds"] is not None
+        ]
 
     def versions(self) -> list[str]:
-        """Versions of mtgbn that computed the cells."""
-        with self._guarded(""):
-            found = self._connection.execute("select distinct version from cells order by version")
-            return [version for (version,) in found.fetchall()]
+        """The versions of mtgbn that computed the cells."""
+        return sorted({row["version"] for row in self._stored()})
 
-    def _key_of(self, row: Row) -> tuple:
+    def _key_of(self, row: Row) -> tuple[Any, ...]:
         return tuple(row[name] for name in self._key)
 
     def as_csv(self) -> str:
-        """All rows as text; no value is an empty field, and numbers come back as they were."""
-        key = ", ".join(f'"{name}"' for name in self._key)
-        with self._guarded(""):
-            found = self._connection.execute(f"select {key}, version from cells").fetchall()
-        versions = {tuple(values): version for *values, version in found}
+        """All rows as text, numbers in full; a missing value is an empty field."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow((*self.columns, "seed", "version"))
-        for row in self.rows():
-            values = [row[name] for name in self.columns]
-            writer.writerow([*values, self.seed, versions[self._key_of(row)]])
+        for row in self._stored():
+            writer.writerow([*(row[name] for name in self.columns), self.seed, row["version"]])
         return text.getvalue()
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from mtgbn.compare.templates import find_templates
-from mtgbn.learn import AVG, MTGBN, SIG
+from mtgbn.learn import MTGBN
+from mtgbn.results.estimators import ESTIMATORS, FittedEstimator
 
 __all__ = ["compare_command", "fit_command"]
 
@@ -32,24 +33,26 @@ _READING_FLAGS = {
 }
 
 
-def fit_command(estimator: MTGBN | SIG | AVG, reading: Mapping[str, Any]) -> str | None:
-    """The line that repeats a fit; None if its seed is none that a command line could give."""
-    seed = estimator.random_state_
-    if not isinstance(seed, int):
+def fit_command(estimator: FittedEstimator, reading: Mapping[str, Any]) -> str | None:
+    """The line that repeats a fit; None if a command line cannot give its seed or edge prior."""
+    seed, edge_prior = estimator.random_state_, getattr(estimator, "edge_prior", None)
+    has_matrix_and_similarity = isinstance(edge_prior, tuple) and np.ndim(edge_prior[0]) == 2
+    if not isinstance(seed, int) or has_matrix_and_similarity:
         return None
     words = ["mtgbn", "fit", "DATA", "OUT"]
-    if not isinstance(estimator, MTGBN):
-        words += ["--method", type(estimator).__name__.lower()]
+    method = ESTIMATORS[type(estimator).__name__].method
+    if method != "mtgbn":  # the default
+        words += ["--method", method]
     words += _learning(type(estimator), estimator.get_params())
     if not getattr(estimator, "shared_directions", True):
         words.append("--own-directions")
-    if estimator.knowledge is not None:
+    if getattr(estimator, "knowledge", None) is not None:
         words += ["--knowledge", "KNOWLEDGE.json"]
     return shlex.join([*words, *_reading(reading), "--seed", str(seed)])
 
 
 def compare_command(about: Mapping[str, Any], methods: list[str]) -> str | None:
-    """The line that repeats a comparison, from its comparison.json; None if that does not say."""
+    """The line that repeats a comparison, from its comparison.json; None if that lacks the settings."""
     settings = about.get("settings")
     if not isinstance(settings, dict) or "seed" not in settings:
         return None
@@ -101,6 +104,6 @@ def _reading(reading: Mapping[str, Any]) -> list[str]:
 
 
 def _edge_prior_text(value: Any) -> str:
-    if np.ndim(value) == 2 or (isinstance(value, tuple | list) and np.ndim(value[0]) == 2):
+    if np.ndim(value) == 2:
         return "PROBABILITIES.tsv"
     return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)

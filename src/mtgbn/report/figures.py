@@ -1,16 +1,16 @@
-"""Static figures of a comparison, as images that a page can hold."""
+"""Static figures of a comparison, as images within the page."""
 
 import base64
 import importlib.util
 import io
 import warnings
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from mtgbn import plot
-from mtgbn.report.places import coordinates_of
+from mtgbn.report.brain_regions import coordinates_of
 
 __all__ = [
     "Picture",
@@ -20,7 +20,7 @@ __all__ = [
     "glass_brain_picture",
 ]
 
-# Shares of a group below this, and differences below half of it, are left out of static figures.
+# Static figures omit edges of a smaller share of a group, and differences below half of this.
 SMALLEST_SHARE = 0.4
 
 
@@ -28,15 +28,15 @@ class Picture(NamedTuple):
     """An image within a page."""
 
     source: str
-    """As a data address."""
+    """Data URL."""
     words: str
-    """For those who cannot see it."""
+    """Description for readers who cannot see the image."""
 
 
 def circle_pictures(
     panels: Sequence[tuple[str, np.ndarray]], variables: Sequence[str], words: str
 ) -> list[Picture]:
-    """Networks on circles: names and weights of each."""
+    """Networks on circles, from their names and weights."""
     return [
         _picture_of(
             plot.plot_graph(_thinned(weights), variables, title=name, largest=1.0),
@@ -49,7 +49,7 @@ def circle_pictures(
 def counts_pictures(
     panels: Sequence[tuple[str, np.ndarray, int]], variables: Sequence[str], words: str
 ) -> list[Picture]:
-    """Heat maps: names, counts and numbers of subjects of each."""
+    """Heat maps, from their names, counts and numbers of subjects."""
     return [
         _picture_of(plot.plot_counts(counts, variables, n, title=name), f"{name}: {words}")
         for name, counts, n in panels
@@ -62,28 +62,28 @@ def degrees_picture(
     labels: tuple[str, str],
     words: str,
 ) -> Picture:
-    """Edges at every variable, per subject, of two groups."""
+    """Mean number of edges at every variable, for two groups."""
     return _picture_of(plot.plot_degrees(*degrees, variables, labels), words)
 
 
 def glass_brain_picture(
     panels: Sequence[tuple[str, np.ndarray]], variables: Sequence[str], words: str
 ) -> Picture | None:
-    """Networks in the brain, one above the other; None if nobody knows where, or without nilearn."""
+    """Networks in the brain; None if a region's place is unknown, or without nilearn."""
     coordinates = coordinates_of(variables)
     if coordinates is None or importlib.util.find_spec("nilearn") is None:
         return None
     from matplotlib.colors import LinearSegmentedColormap
     from matplotlib.figure import Figure
 
-    # nilearn makes lines the wider the nearer they are to the end of the scale; at its end, too wide.
+    # nilearn draws lines wider towards the end of the colour scale; a longer scale keeps them narrow.
     end = 4.0
     stops = [(0.0, plot.VERMILION), (0.5 - 0.5 / end, plot.VERMILION), (0.5, "white")]
     stops += [(0.5 + 0.5 / end, plot.BLUE), (1.0, plot.BLUE)]
     colours = LinearSegmentedColormap.from_list("signs", stops)
     figure = Figure(figsize=(9.0, 3.4 * len(panels)))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that matrices are not symmetric, which is meant
+        warnings.simplefilter("ignore")  # nilearn warns about directed, so asymmetric, matrices
         from nilearn.plotting import plot_connectome
 
         for place, (name, weights) in enumerate(panels):
@@ -114,7 +114,7 @@ def _thinned(weights: np.ndarray) -> np.ndarray:
     return np.where(np.abs(weights) >= least - 1e-12, weights, 0.0)
 
 
-def _picture_of(figure, words: str) -> Picture:
+def _picture_of(figure: Any, words: str) -> Picture:
     return _picture(plot.figure_as_bytes(figure, "svg", trim=True), "svg+xml", words)
 
 

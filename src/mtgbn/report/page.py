@@ -1,4 +1,4 @@
-"""A page from a template and plain data: everything within one file, every name as text."""
+"""A page made from a template and plain data, in one file; names of variables appear only as text."""
 
 import html
 import json
@@ -8,33 +8,40 @@ from typing import Any
 
 import mtgbn
 from mtgbn._utils.files import write_text
-from mtgbn.errors import ExtraNotInstalledError
+from mtgbn._utils.optional import require
 
-__all__ = ["Report", "render", "sentence"]
+__all__ = ["REPORT_FILE", "Report", "brief", "render", "sentence"]
+
+REPORT_FILE = "report.html"
 
 _HEIGHT_IN_NOTEBOOKS = 900
 
 
 class Report:
-    """A finished page.
+    """A finished page; notebooks show it. `report_of` makes it.
 
     Attributes
     ----------
     html : str
         The whole page.
+
+    Examples
+    --------
+    >>> Report("<p>Nothing was found.</p>")
+    Report of 25 bytes; save_as_html(path) writes it
     """
 
     def __init__(self, page: str) -> None:
         self.html = page
 
     def save_as_html(self, path: str | Path) -> Path:
-        """Write the page to a file, which is whole or not there."""
+        """Write the page to a file, whole or not at all; returns the path."""
         path = Path(path)
         write_text(path, self.html)
         return path
 
     def _repr_html_(self) -> str:
-        """The page within that of a notebook."""
+        """The page within the page of a notebook."""
         return (
             f'<iframe title="mtgbn report" srcdoc="{html.escape(self.html)}" width="100%" '
             f'height="{_HEIGHT_IN_NOTEBOOKS}" style="border: 1px solid #d8dee6"></iframe>'
@@ -52,15 +59,12 @@ def render(template: str, data: dict[str, Any], **context: Any) -> Report:
     template : str
         File in ``templates/``.
     data : dict
-        What the scripts of the page get, as JSON.
+        Data for the scripts of the page, as JSON.
     **context
-        What the template itself shows; text is escaped.
+        Values for the template; text is escaped.
     """
-    try:
-        import jinja2
-        from markupsafe import Markup
-    except ImportError as error:
-        raise ExtraNotInstalledError("reports need jinja2: pip install 'mtgbn[report]'") from error
+    jinja2 = require("jinja2", "report", "reports")
+    safe = require("markupsafe", "report", "reports").Markup
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(lambda name: _text("templates", name)),
         autoescape=True,
@@ -72,9 +76,9 @@ def render(template: str, data: dict[str, Any], **context: Any) -> Report:
     page = environment.get_template(template).render(
         **context,
         version=mtgbn.__version__,
-        style=Markup(_text("static", "report.css")),
+        style=safe(_text("static", "report.css")),
         scripts=[
-            Markup(text)
+            safe(text)
             for text in (
                 _text("vendor", "cytoscape.min.js"),
                 _text("static", "tables.js"),
@@ -82,20 +86,20 @@ def render(template: str, data: dict[str, Any], **context: Any) -> Report:
                 _text("static", "report.js"),
             )
         ],
-        data=Markup(_json_for_script(data)),
+        data=safe(_json_for_script(data)),
     )
     return Report(page + "\n")
 
 
 def sentence(text: str) -> str:
-    """A message with a capital letter, unless it begins with a name, and a full stop."""
+    """A message as a sentence: with a full stop, and a capital unless it begins with a name."""
     if text.split(" ")[0].islower() and text.split(" ")[0].isalpha():
         text = text[0].upper() + text[1:]
     return text if text.endswith((".", "?", "!")) else text + "."
 
 
 def brief(value: Any) -> str:
-    """A number as a person would say it; other things as they are."""
+    """A setting as text: numbers with four digits."""
     if isinstance(value, bool) or value is None:
         return {True: "yes", False: "no", None: "default"}[value]
     if isinstance(value, float):
@@ -106,7 +110,7 @@ def brief(value: Any) -> str:
 
 
 def _json_for_script(data: dict[str, Any]) -> str:
-    """JSON that ends neither the script element nor, in old parsers, a line."""
+    """JSON without characters that end the script element or, in old parsers, a line."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")

@@ -1,4 +1,4 @@
-"""A fitted estimator on disk: written whole, checked when it is read."""
+"""A fitted estimator on disk, written whole and checked when it is read; and a summary of it."""
 
 from mtgbn.results.folder import load_result, save_result
 from mtgbn.results.summary import summarise

@@ -1,75 +1,85 @@
-"""A fitted estimator in words and tables, for a terminal."""
+"""A fit in sentences, and in tables short enough for a terminal."""
 
 from typing import NamedTuple
 
 import numpy as np
 
-from mtgbn.learn import AVG, MTGBN, SIG
-from mtgbn.results.tables import edge_directions, shared_edges
+from mtgbn._utils.described_table import DescribedTable, table_of
+from mtgbn.learn import AVG
+from mtgbn.results.estimators import ESTIMATORS, FittedEstimator
+from mtgbn.results.fit_tables import shared_edge_table, task_table
 
-__all__ = ["Summary", "SummaryTable", "fit_in_words", "summarise"]
+__all__ = ["Summary", "fit_in_words", "summarise"]
 
-# Below this R-hat says that the chains agree about an adjacency; the usual limit for a glance.
+# Below this R-hat, the chains agree about an adjacency well enough for a first look.
 _GOOD_RHAT = 1.05
-
-# Above this Pareto shape a leave-one-out estimate is a rough guess (Vehtari et al.).
-_ROUGH_PARETO = 0.7
-
-
-class SummaryTable(NamedTuple):
-    """Cells as text, below their headings."""
-
-    headings: tuple[str, ...]
-    rows: list[tuple[str, ...]]
 
 
 class Summary(NamedTuple):
-    """Lines about the fit, and tables of the tasks and of the most common edges."""
+    """Sentences about a fit, a table of its tasks, and a table of its most common edges."""
 
     lines: list[str]
-    tasks: SummaryTable
-    edges: SummaryTable
+    tasks: DescribedTable
+    edges: DescribedTable
 
 
-def summarise(estimator: MTGBN | SIG | AVG, most_edges: int = 20) -> Summary:
-    """Describe what was learned: how the fit ended, every task, and the most common edges."""
+def summarise(estimator: FittedEstimator, most_edges: int = 20) -> Summary:
+    """Describe a fit: how it ended, every task, and the most common edges.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+    most_edges : int
+        How many edges the table of the most common edges has at most.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mtgbn import SIG, Tasks
+    >>> x = np.random.default_rng(0).normal(size=(2, 50, 3))
+    >>> x[:, :, 2] += x[:, :, 0]
+    >>> summary = summarise(SIG(random_state=0).fit(Tasks.from_arrays(x)))
+    >>> print(summary.lines[0])
+    SIG: 2 tasks over 3 variables, each learned as a single task; 1 edge per task.
+    >>> summary.edges.rows
+    [['x2 -> x0', '2 of 2', '+0.57']]
+    """
     lines = fit_in_words(estimator)
     lines += [f"Warning: {warning}." for warning in getattr(estimator, "warnings_", ())]
-    return Summary(lines, _tasks(estimator), _edges(estimator, most_edges))
+    return Summary(lines, task_table(estimator), _common_edges(estimator, most_edges))
 
 
-def fit_in_words(estimator: MTGBN | SIG | AVG) -> list[str]:
-    """What was fitted, how it ended, and how alike the tasks are; warnings are not among it."""
+def fit_in_words(estimator: FittedEstimator) -> list[str]:
+    """What was fitted, how the fit ended, and how alike the tasks are; warnings are left out."""
     m, p = len(estimator.graphs_), len(estimator.variables_)
     counts = estimator.graphs_.sum(axis=(1, 2))
-    low, high = counts.min(), counts.max()
-    name = {MTGBN: "together", SIG: "each alone", AVG: "as one"}[type(estimator)]
+    low, high = int(counts.min()), int(counts.max())
+    name = type(estimator).__name__
     lines = [
-        f"{type(estimator).__name__}: {m} tasks over {p} variables, learned {name}; "
-        f"{low if low == high else f'{low} to {high}'} edges per task.",
+        f"{name}: {m} tasks over {p} variables, {ESTIMATORS[name].how}; "
+        f"{low if low == high else f'{low} to {high}'} edge{'s' * (high != 1)} per task.",
     ]
-    if isinstance(estimator, MTGBN):
+    if hasattr(estimator, "nu0_"):
         lines.append(_how_it_ended(estimator))
-        similarity = f", s = {estimator.edge_prior_.similarity:.3g}"
         lines.append(
             f"nu0 = {estimator.nu0_:.5g} (how closely tasks follow sigma_h); edge prior "
-            f"{_density(estimator)}{similarity} (how probable an edge is before other tasks are asked; "
-            "how alike graphs are: the smaller s, the more)."
+            f"{_density(estimator)}, s = {estimator.edge_prior_.similarity:.3g} (r: a priori "
+            "probability of an edge; s: similarity of the graphs; the smaller s, the more alike)."
         )
     else:
         lines.append(f"Edge prior {_density(estimator)}.")
     if hasattr(estimator, "relatedness_"):
         lines += estimator.relatedness_.in_words()
-    # Of one graph for all tasks there is nothing to say, nor if none of the directions was chosen.
+    # There is nothing to say about AVG's one graph, nor if no direction was chosen.
     if not isinstance(estimator, AVG) and np.isfinite(estimator.agreement_):
         lines.append(
-            f"{estimator.agreement_:.0%} of the directions that were chosen follow one order of the "
-            "variables, common to all tasks."
+            f"{estimator.agreement_:.0%} of the chosen directions follow one order of the variables, "
+            "common to all tasks."
         )
     return lines
 
 
-def _how_it_ended(estimator: MTGBN) -> str:
+def _how_it_ended(estimator: FittedEstimator) -> str:
     if not hasattr(estimator, "edge_diagnostics_"):
         verb = "Converged" if estimator.converged_ else "Did NOT converge"
         return (
@@ -86,7 +96,7 @@ def _how_it_ended(estimator: MTGBN) -> str:
     )
 
 
-def _density(estimator) -> str:
+def _density(estimator: FittedEstimator) -> str:
     density = estimator.edge_prior_.density
     if np.ndim(density) == 0:
         return f"r = {density:.3g}"
@@ -94,39 +104,24 @@ def _density(estimator) -> str:
     return f"r = {values.min():.3g} to {values.max():.3g}, one per pair"
 
 
-def _tasks(estimator) -> SummaryTable:
-    headings = ["task", "n", "edges", "of which chosen"]
-    columns = [
-        estimator.task_names_,
-        [f"{n:g}" for n in estimator.tasks_.ns],
-        [str(count) for count in estimator.graphs_.sum(axis=(1, 2))],
-        [str(count) for count in (edge_directions(estimator) == "chosen").sum(axis=(1, 2))],
-    ]
-    if hasattr(estimator, "relatedness_"):
-        found = estimator.relatedness_
-        headings += ["belongs", "leave-one-out"]
-        columns += [
-            [f"{probability:.2f}" for probability in estimator.membership_],
-            [
-                f"{value:+.3f}{' (rough)' * bool(shape > _ROUGH_PARETO)}"
-                for value, shape in zip(found.leave_one_out, found.pareto, strict=True)
-            ],
-        ]
-    return SummaryTable(tuple(headings), list(zip(*columns, strict=True)))
-
-
-def _edges(estimator, most_edges: int) -> SummaryTable:
-    variables, m = estimator.variables_, len(estimator.graphs_)
-    rows = []
-    for edge in shared_edges(estimator)[:most_edges]:
-        arrow = f"{variables[edge.source]} -> {variables[edge.target]}"
-        if edge.backward:
-            arrow += f" (other way in {edge.backward})"
-        row = (arrow, f"{edge.forward + edge.backward} of {m}", f"{edge.coefficient:+.2f}")
-        if edge.probability is not None:
-            row += (f"{edge.probability:.2f}",)
-        rows.append(row)
-    headings = ("edge", "tasks", "mean coefficient")
+def _common_edges(estimator: FittedEstimator, most_edges: int) -> DescribedTable:
+    m = len(estimator.graphs_)
+    columns = {
+        "edge": "in the direction that most tasks have",
+        "tasks": "tasks that have the edge",
+        "mean coefficient": "mean over the tasks with this direction",
+    }
     if hasattr(estimator, "adjacency_probabilities_"):
-        headings += ("mean adjacency probability",)
-    return SummaryTable(headings, rows)
+        columns["mean adjacency probability"] = "mean over all tasks"
+    rows = []
+    for edge in shared_edge_table(estimator).records[:most_edges]:
+        reverse = "" if edge["other_way"] == "0" else f" (other way in {edge['other_way']})"
+        cells = [
+            f"{edge['source']} -> {edge['target']}{reverse}",
+            f"{edge['tasks']} of {m}",
+            f"{float(edge['mean_coefficient']):+.2f}",
+        ]
+        if "mean_adjacency_probability" in edge:
+            cells.append(f"{float(edge['mean_adjacency_probability']):.2f}")
+        rows.append(cells)
+    return table_of("common_edges", "The edges of most tasks", columns, rows)

@@ -15,6 +15,7 @@ import mtgbn
 from mtgbn._utils.files import locked, read_json, write_json
 from mtgbn._utils.names import listed, unknown_name
 from mtgbn.compare.cohort import Cohort, read_cohort, task_of
+from mtgbn.compare.comparison_folder import ABOUT_FILE, TABLES, write_study
 from mtgbn.compare.participants import (
     Participants,
     choose_groups,
@@ -30,12 +31,11 @@ from mtgbn.compare.study import (
     compare_groups,
     compare_one,
 )
-from mtgbn.compare.study_files import ABOUT_FILE, TABLES, write_study
 from mtgbn.compare.summary_text import study_sentences, subject_sentences
 from mtgbn.compare.templates import find_templates
 from mtgbn.errors import CollinearityWarning, InputError
 from mtgbn.learn import MTGBN
-from mtgbn.report import REPORT_FILE
+from mtgbn.report.page import REPORT_FILE
 from mtgbn.tasks.data_warnings import data_warnings
 from mtgbn.workflows.output_folder import Progress, Tell, add_report, check_output_folder, silent
 
@@ -259,7 +259,7 @@ def compare_folder(
             summary += [f"Warning: {each}." for one in study.templates for each in one.warnings]
         (folder / REPORT_FILE).unlink(missing_ok=True)  # the report of the tables replaced now
         write_study(study, folder, about)
-        page = add_report(folder, tell) if report else None
+        page = add_report(folder, tell, study, about=about) if report else None
     return ComparisonRun(folder, study, cohort, tuple(summary), page, time.monotonic() - start)
 
 

@@ -15,9 +15,11 @@ import numpy as np
 from mtgbn._utils.files import locked
 from mtgbn.errors import ConvergenceWarning, InputError
 from mtgbn.learn import AVG, MTGBN, SIG
-from mtgbn.report import REPORT_FILE
+from mtgbn.paper import PaperMTGBN
+from mtgbn.report.page import REPORT_FILE
 from mtgbn.results import load_result, save_result
-from mtgbn.results.folder import GRAPH_FORMATS, RESULT_FILE, plain
+from mtgbn.results.encoding import plain
+from mtgbn.results.folder import GRAPH_FORMATS, RESULT_FILE
 from mtgbn.tasks import Tasks
 from mtgbn.tasks.data_warnings import data_warnings
 from mtgbn.workflows.output_folder import Progress, Tell, add_report, check_output_folder, silent
@@ -25,7 +27,7 @@ from mtgbn.workflows.reading import read_tasks
 
 __all__ = ["FitRun", "fit_folder"]
 
-AnyEstimator = MTGBN | SIG | AVG
+AnyEstimator = MTGBN | SIG | AVG | PaperMTGBN
 
 _CHECKPOINT = "checkpoint.npz"
 
@@ -71,7 +73,7 @@ def fit_folder(
         A folder or file that `Tasks.from_folder` or `Tasks.from_file` can read.
     out : path
         The folder for the result; see `save_result`.
-    estimator : MTGBN, SIG or AVG, or a function that makes it of the tasks; optional
+    estimator : MTGBN, SIG, AVG or PaperMTGBN, or a function that makes it of the tasks; optional
         It is fitted in place. Default: `MTGBN`.
     reading : mapping, optional
         Options of `Tasks.from_folder` or `Tasks.from_file`, such as ``standardise``.
@@ -128,7 +130,7 @@ def fit_folder(
                 if finished is not None:
                     page = folder / REPORT_FILE
                     if report and not page.exists():  # the fit ended before its report was written
-                        add_report(folder, tell)
+                        add_report(folder, tell, folder)
                     return FitRun(folder, finished, page if page.exists() else None, 0.0, True)
             _clean(folder, estimator, resume=if_exists == "resume")
             options: dict[str, Any] = {"progress": progress}
@@ -145,7 +147,7 @@ def fit_folder(
                 graph_formats=tuple(graph_formats),
                 draws_format=draws_format,
             )
-            written = add_report(folder, tell) if report else None
+            written = add_report(folder, tell, estimator, reading=reading) if report else None
             run = FitRun(folder, estimator, written, time.monotonic() - start, False)
             if run.converged:  # otherwise a fit with a larger max_iter can resume from it
                 (folder / _CHECKPOINT).unlink(missing_ok=True)
@@ -219,7 +221,7 @@ def _finished_result(folder: Path, estimator: AnyEstimator, tasks: Tasks) -> Any
             f"{str(folder)!r} holds a finished result of other data or settings; use --overwrite or "
             "another folder"
         )
-    if isinstance(found, MTGBN) and not converged and now["max_iter"] > found.n_iter_:
+    if isinstance(found, MTGBN | PaperMTGBN) and not converged and now["max_iter"] > found.n_iter_:
         return None
     return found
 

@@ -3,9 +3,11 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from mtgbn import report
 from mtgbn.errors import ExtraNotInstalledError, InputError
+from mtgbn.report import report_of
+from mtgbn.report.page import REPORT_FILE
 
 __all__ = ["Progress", "Tell", "add_report", "check_output_folder", "silent"]
 
@@ -29,10 +31,13 @@ def check_output_folder(folder: Path, data: str | os.PathLike[str] | None = None
         raise InputError(f"the folder {str(folder)!r} cannot be written to")
 
 
-def add_report(folder: Path, tell: Tell) -> Path | None:
-    """Write the report of a result into its folder; without the extra, tell how to install it."""
+def add_report(folder: Path, tell: Tell, result: Any, **known: Any) -> Path | None:
+    """Write the report of a result into its folder; without the extra, tell how to install it.
+
+    ``result`` and ``known`` are the arguments of `report_of`.
+    """
     try:
-        return report.write_report(folder)
+        return report_of(result, **known).save_as_html(folder / REPORT_FILE)
     except ExtraNotInstalledError as error:
-        tell(f"Note: no {report.REPORT_FILE}; {error}.")
+        tell(f"Note: no {REPORT_FILE}; {error}.")
         return None

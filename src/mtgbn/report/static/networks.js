@@ -1,7 +1,7 @@
-// Networks: one that can be moved, thumbnails of many, heat maps.
+// Networks: interactive views, thumbnails, heat maps.
 "use strict";
 
-// Okabe and Ito's blue and vermilion: told apart by all eyes, and lines say the sign again.
+// Okabe and Ito's blue and vermilion, which colour-blind readers can tell apart; lines also show the sign.
 const POSITIVE = "#0072B2", NEGATIVE = "#D55E00", INK = "#1f2933", FAINT = "#9aa5b1";
 const THUMBNAILS = 24;
 
@@ -12,13 +12,13 @@ function onCircle(n) {
   });
 }
 
-/** Left to right and front to back, scaled to the unit square around 0. */
+/** Positions on a map seen from above, scaled to the square from -1 to 1. */
 function onMap(positions) {
   const spread = Math.max(...positions.flat().map(Math.abs), 1);
   return positions.map(([x, y]) => ({ x: x / spread, y: -y / spread }));
 }
 
-/** The threshold from which on no network has many more edges than variables. */
+/** The smallest threshold at which no network shows many more edges than it has variables. */
 function legibleStart(networks, n, measure) {
   return Math.max(0, ...networks.map(({ edges }) => {
     const sizes = edges.map((edge) => Math.abs(edge.value[measure])).sort((one, other) => other - one);
@@ -32,7 +32,7 @@ function legibleStart(networks, n, measure) {
  *
  * networks: [{name, edges: [{source, target, value: {measure: number}, chosen, text}]}]
  * measures: {name: words}; the first decides widths and colours.
- * legible: whether to begin with the strongest edges only, if there are many.
+ * legible: whether to show only the strongest edges at first, if there are many.
  */
 function networkView(root, variables, networks, measures, positions, legible) {
   const part = (name) => root.querySelector(`[data-part="${name}"]`);
@@ -163,7 +163,7 @@ function networkView(root, variables, networks, measures, positions, legible) {
   });
   cy.on("mouseout", () => { cy.elements().removeClass("faded"); say(""); });
   cy.on("tap", (event) => { if (event.target === cy) { cy.elements().removeClass("faded"); say(""); } });
-  // A wheel over the picture moves the page unless the picture was clicked first.
+  // The wheel scrolls the page unless the picture was clicked first; then it zooms the picture.
   cy.userZoomingEnabled(false);
   cy.on("tapstart", () => cy.userZoomingEnabled(true));
   part("canvas").addEventListener("mouseleave", () => cy.userZoomingEnabled(false));
@@ -210,7 +210,7 @@ function thumbnail(network, n, widest, measure) {
   return picture;
 }
 
-/** All networks, page by page; a click opens one. */
+/** Thumbnails of all networks, page by page; a click opens one network. */
 function networkGrid(root, networks, n, measure, open) {
   const widest = Math.max(
     ...networks.map((each) => each.edges.reduce((top, edge) => Math.max(top, Math.abs(edge.value[measure])), 0))) || 1;
@@ -239,7 +239,7 @@ function networkGrid(root, networks, n, measure, open) {
   draw();
 }
 
-/** Counts of i -> j as a heat map: rows are sources. */
+/** Heat map of the counts of i -> j; i in rows, j in columns. */
 function heatMap(root, variables, counts) {
   const n = variables.length;
   const size = Math.max(7, Math.min(30, Math.floor(620 / n)));

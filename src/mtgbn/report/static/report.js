@@ -1,8 +1,8 @@
-// Puts the parts of the page together from the data that it carries.
+// Builds the parts of the page from the data within the page.
 "use strict";
 
 const DATA = JSON.parse(document.getElementById("report-data").textContent);
-// For those who want to look closer, and for tests.
+// For the browser's console and for tests.
 window.mtgbnViews = {};
 
 for (const root of document.querySelectorAll("[data-table]")) {
@@ -23,7 +23,7 @@ if (part("task-networks")) {
   const byTask = new Map(networks.map((network) => [network.name, network]));
   const sampled = DATA.tables.edges.slice(0, DATA.tables.edges.indexOf("\n")).includes("\tprobability\t");
   const reasons = {
-    compelled: "direction compelled by the data", known: "direction known beforehand",
+    compelled: "direction compelled by the data", known: "direction given by prior knowledge",
     chosen: "direction chosen, the data allow either",
   };
   for (const row of records("edges")) {

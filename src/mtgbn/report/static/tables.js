@@ -1,9 +1,9 @@
-// Tables: read from TSV, sorted, filtered, shown page by page, given away as they came.
+// Tables: read from TSV, sorted, filtered, shown page by page, downloaded unchanged.
 "use strict";
 
 const PAGE_ROWS = 25;
 
-/** An element with attributes and children; text is always text. */
+/** An element with attributes and children; text is never parsed as HTML. */
 function make(tag, attributes, ...children) {
   const svg = ["svg", "g", "line", "circle", "rect", "text", "title", "path"].includes(tag);
   const element = svg
@@ -19,7 +19,7 @@ function make(tag, attributes, ...children) {
   return element;
 }
 
-/** Rows of cells of a TSV in which names with tabs, quotes or line breaks are quoted. */
+/** The rows of a TSV, in which names with tabs, quotes or line breaks are quoted. */
 function parseTsv(text) {
   const rows = [];
   let row = [], cell = "", quoted = false, place = 0;
@@ -44,7 +44,7 @@ function parseTsv(text) {
   return rows;
 }
 
-/** A number for the eye; the whole of it is in the cell's title. */
+/** A number with few digits; the cell's title has all digits. */
 function shortNumber(text) {
   const value = Number(text);
   if (Number.isInteger(value)) return text;

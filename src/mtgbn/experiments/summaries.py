@@ -1,8 +1,8 @@
-"""Means over repetitions, with standard errors: as CSV, and as Markdown beside the paper's figures."""
+"""Means over repetitions with standard errors: as CSV, and as Markdown beside the paper's numbers."""
 
 import csv
 import io
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,30 +36,30 @@ _BASELINES = ("SIG", "AVG")
 
 
 class Summary(NamedTuple):
-    """One method in one setting: over its repetitions."""
+    """One method in one setting, over all repetitions."""
 
     setting: Setting
     method: str
     values: dict[str, np.ndarray]
-    """Per measure, one number per repetition; nan where there was none."""
+    """By measure, one number per repetition; nan if it has no value."""
     repetitions: tuple[int, ...]
 
     def mean(self, measure: str) -> float:
-        """Over the repetitions that have a value."""
+        """Mean over the repetitions that have a value."""
         values = self.values[measure]
         known = values[~np.isnan(values)]
         return float(known.mean()) if known.size else float("nan")
 
     def error(self, measure: str) -> float:
-        """Standard error of the mean; nan with less than two values."""
+        """Standard error of the mean; nan with fewer than two values."""
         values = self.values[measure]
         known = values[~np.isnan(values)]
         return float(known.std(ddof=1) / np.sqrt(known.size)) if known.size > 1 else float("nan")
 
 
 def summarise(experiment: Experiment, rows: list[Row]) -> list[Summary]:
-    """Group rows by setting and method; settings in the order of their values."""
-    groups: dict[tuple, list[Row]] = {}
+    """Group rows by setting and method; settings are sorted by their values."""
+    groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         key = (*(row[name] for name in experiment.keys), row["method"])
         groups.setdefault(key, []).append(row)
@@ -77,10 +77,10 @@ def summarise(experiment: Experiment, rows: list[Row]) -> list[Summary]:
 
 
 def as_csv(experiment: Experiment, summaries: list[Summary]) -> str:
-    """One line per setting and method: mean and standard error of every measure."""
+    """Mean and standard error of every measure, with one line per setting and method."""
     measures = measures_of(experiment)
     columns = [f"{name}{end}" for name in measures for end in ("", "_se")]
-    lines = [[*experiment.keys, "method", "repetitions", *columns]]
+    lines: list[list[Any]] = [[*experiment.keys, "method", "repetitions", *columns]]
     for each in summaries:
         numbers = [f(name) for name in measures for f in (each.mean, each.error)]
         texts = ["" if np.isnan(number) else repr(number) for number in numbers]
@@ -89,12 +89,12 @@ def as_csv(experiment: Experiment, summaries: list[Summary]) -> str:
 
 
 def times_as_csv(experiment: Experiment, seconds: list[tuple[Row, float]]) -> str:
-    """Mean CPU seconds of a fit, per setting and method; these differ from run to run."""
-    groups: dict[tuple, list[float]] = {}
+    """Mean CPU seconds of a fit per setting and method; they differ from run to run."""
+    groups: dict[tuple[Any, ...], list[float]] = {}
     for row, value in seconds:
         key = (*(row[name] for name in experiment.keys), row["method"])
         groups.setdefault(key, []).append(value)
-    lines = [[*experiment.keys, "method", "cells", "cpu_seconds"]]
+    lines: list[list[Any]] = [[*experiment.keys, "method", "cells", "cpu_seconds"]]
     lines += [
         [*key, len(values), f"{np.mean(values):.3g}"]
         for key, values in sorted(groups.items(), key=lambda item: tuple(map(str, item[0])))
@@ -103,12 +103,12 @@ def times_as_csv(experiment: Experiment, seconds: list[tuple[Row, float]]) -> st
 
 
 def main_measure(experiment: Experiment) -> str:
-    """What the paper reports: the error of arrowheads, or of adjacencies where there are none."""
+    """What the paper reports: the error of arrowheads or, with undirected truth, of adjacencies."""
     return "arrowhead_error" if experiment.has_directions else "skeleton_error"
 
 
 def as_markdown(experiment: Experiment, summaries: list[Summary]) -> str:
-    """The main measure of all methods side by side, and how MTGBN compares with the better baseline."""
+    """The main measure of all methods, and the difference between MTGBN and the better baseline."""
     measure = main_measure(experiment)
     methods = list(dict.fromkeys(each.method for each in summaries))
     varied = [
@@ -166,9 +166,9 @@ def _with_error(number: str, error: float) -> str:
 def paired_difference(
     of_setting: dict[str, Summary], measure: str
 ) -> tuple[float, float, str] | None:
-    """MTGBN minus the baseline with the smaller mean, its standard error, and that baseline's name.
+    """MTGBN minus the baseline with the smaller mean, the standard error, and the baseline's name.
 
-    Over the repetitions that all of them have; None if there are none.
+    Over the repetitions that all of these methods have; None if there are none.
     """
     if "MTGBN" not in of_setting:
         return None
@@ -192,7 +192,7 @@ def _by_repetition(summary: Summary, measure: str) -> dict[int, float]:
 
 
 def headline(experiment: Experiment, summaries: list[Summary]) -> str:
-    """In how many settings MTGBN is ahead, and where it is not."""
+    """In how many settings MTGBN is better than the baselines, and the other settings."""
     measure = main_measure(experiment)
     ahead, behind = 0, []
     for of_setting in _by_setting(summaries):
@@ -217,7 +217,7 @@ def headline(experiment: Experiment, summaries: list[Summary]) -> str:
 
 
 def _by_setting(summaries: list[Summary]) -> list[dict[str, Summary]]:
-    found: dict[tuple, dict[str, Summary]] = {}
+    found: dict[tuple[Any, ...], dict[str, Summary]] = {}
     for each in summaries:
         found.setdefault(tuple(each.setting.values()), {})[each.method] = each
     return list(found.values())
@@ -230,7 +230,7 @@ def _papers_figure(setting: Setting, method: str) -> float | None:
     return figures[_PAPERS_LEVELS.index(setting["level"])] if figures else None
 
 
-def _text(lines: list[list]) -> str:
+def _text(lines: list[list[Any]]) -> str:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(lines)
     return text.getvalue()

@@ -1,8 +1,7 @@
-"""Counts over pairs of nodes, and the measures made of them.
+"""How far an estimated graph is from the true graph.
 
-``A[i, j]`` is true when there is an edge i -> j; ``A[i, j]`` and ``A[j, i]`` together are the
-undirected edge i - j. DAGs, PDAGs and CPDAGs are compared alike, and so are undirected graphs, such
-as moral graphs, as to their adjacencies.
+``A[i, j]`` is true if there is an edge i -> j; if both ``A[i, j]`` and ``A[j, i]`` are true, the edge
+i - j is undirected. All functions take DAGs, PDAGs, CPDAGs and undirected graphs.
 """
 
 import math
@@ -15,9 +14,11 @@ from mtgbn.errors import InputError
 from mtgbn.graphs import skeleton
 from mtgbn.graphs.checks import as_adjacency
 
+__all__ = ["compare_adjacencies", "compare_arrowheads", "structural_hamming_distance"]
+
 
 class Comparison(NamedTuple):
-    """Counts of pairs, and measures from them; a measure that has no value is NaN."""
+    """Counts of pairs, and measures made of them; a measure without a value is NaN."""
 
     true_positives: int
     false_positives: int
@@ -31,7 +32,7 @@ class Comparison(NamedTuple):
 
     @property
     def error(self) -> float:
-        """Share of wrong pairs; NaN if there are no pairs."""
+        """Share of wrong pairs, distance / pairs; NaN if there are no pairs."""
         return _ratio(self.distance, sum(self))
 
     @property
@@ -46,19 +47,30 @@ class Comparison(NamedTuple):
 
     @property
     def f_score(self) -> float:
-        """Harmonic mean of precision and recall, 0 if both are; NaN if one of them is."""
+        """Harmonic mean of precision and recall, 0 if both are 0; NaN if one of them is NaN."""
         if math.isnan(self.precision + self.recall):
             return math.nan
         return 2 * self.true_positives / (2 * self.true_positives + self.distance)
 
 
 def compare_adjacencies(estimate: ArrayLike, truth: ArrayLike) -> Comparison:
-    """Compare skeletons: unordered pairs, directions are ignored.
+    """Compare two skeletons: count unordered pairs of nodes, whatever the directions of edges.
 
     Parameters
     ----------
     estimate, truth : array (p, p)
-        For the moral graphs of DAGs, pass `mtgbn.graphs.moral_graph` of both.
+        To compare moral graphs of DAGs, give `mtgbn.graphs.moral_graph` of both.
+
+    Returns
+    -------
+    Comparison
+        Counts, and the measures ``distance``, ``error``, ``precision``, ``recall`` and ``f_score``.
+
+    Examples
+    --------
+    >>> found = compare_adjacencies([[0, 1, 1], [0, 0, 0], [0, 0, 0]], [[0, 0, 0], [1, 0, 1], [0, 0, 0]])
+    >>> found.true_positives, found.distance, found.precision
+    (1, 2, 0.5)
     """
     estimate, truth = _same_size(estimate, truth)
     pairs = np.triu_indices(len(truth), 1)
@@ -66,15 +78,25 @@ def compare_adjacencies(estimate: ArrayLike, truth: ArrayLike) -> Comparison:
 
 
 def compare_arrowheads(estimate: ArrayLike, truth: ArrayLike) -> Comparison:
-    """Compare directed edges: ordered pairs, so a reversed edge is one FP and one FN.
+    """Compare directed edges: count ordered pairs, so that a reversed edge is one FP and one FN.
 
     An undirected edge has no arrowhead: of a CPDAG, only the compelled edges count.
 
     Parameters
     ----------
     estimate, truth : array (p, p)
-        DAGs both, or, as only compelled directions can be learned from Gaussian data,
-        `mtgbn.graphs.cpdag` of both.
+        Two DAGs; or `mtgbn.graphs.cpdag` of both, because Gaussian data determine only the compelled
+        directions.
+
+    Returns
+    -------
+    Comparison
+        As of `compare_adjacencies`.
+
+    Examples
+    --------
+    >>> compare_arrowheads([[0, 1], [0, 0]], [[0, 0], [1, 0]]).error
+    1.0
     """
     estimate, truth = _same_size(estimate, truth)
     pairs = ~np.eye(len(truth), dtype=bool)
@@ -82,9 +104,18 @@ def compare_arrowheads(estimate: ArrayLike, truth: ArrayLike) -> Comparison:
 
 
 def structural_hamming_distance(estimate: ArrayLike, truth: ArrayLike) -> int:
-    """Count the unordered pairs that differ: no edge, i -> j, j -> i or i - j.
+    """Count the unordered pairs whose edges differ: no edge, i -> j, j -> i or i - j.
 
-    A reversed edge counts once, and so does one that is directed in one graph only.
+    A reversed edge counts once, and so does an edge that is directed in only one of the graphs.
+
+    Parameters
+    ----------
+    estimate, truth : array (p, p)
+
+    Examples
+    --------
+    >>> structural_hamming_distance([[0, 1], [0, 0]], [[0, 0], [1, 0]])
+    1
     """
     estimate, truth = _same_size(estimate, truth)
     different = estimate != truth

@@ -1,4 +1,4 @@
-"""Where variables are in the brain, if they are regions that are known."""
+"""Names and coordinates of variables that are brain regions of the paper."""
 
 from collections.abc import Sequence
 
@@ -12,26 +12,26 @@ __all__ = ["coordinates_of", "labels_of", "map_positions"]
 def coordinates_of(variables: Sequence[str]) -> np.ndarray | None:
     """MNI coordinates (p, 3) of variables that are regions of the paper, by name or by label.
 
-    None if one of them is not.
+    None if a variable is not one of these regions.
     """
     regions = load_regions("all")
     for names in (regions.names, regions.labels):
         places = dict(zip(names, regions.coordinates, strict=True))
         for name in {name for name in names if names.count(name) > 1}:
-            del places[name]  # two places have this label
+            del places[name]  # two regions have this label
         if all(variable in places for variable in variables):
             return np.array([places[variable] for variable in variables])
     return None
 
 
 def labels_of(variables: Sequence[str]) -> dict[str, str]:
-    """What a person would call those variables that are regions of the paper by name."""
+    """Full names of the variables that are regions of the paper."""
     regions = load_regions("all")
     labels = dict(zip(regions.names, regions.labels, strict=True))
     return {name: labels[name] for name in variables if name in labels}
 
 
 def map_positions(variables: Sequence[str]) -> list[list[float]] | None:
-    """Left to right and front to back, for a view from above."""
+    """Coordinates from left to right and from back to front, for a view from above."""
     coordinates = coordinates_of(variables)
     return None if coordinates is None else coordinates[:, :2].tolist()

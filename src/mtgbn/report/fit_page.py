@@ -1,21 +1,20 @@
-"""The page about a fit: warnings, words, networks, edges, diagnostics."""
+"""The page about a fit: warnings, sentences, networks, edges, diagnostics."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from mtgbn._utils.files import table_text
-from mtgbn.learn import AVG, MTGBN, SIG
+from mtgbn.report.brain_regions import labels_of, map_positions
 from mtgbn.report.commands import fit_command
-from mtgbn.report.page import Report, render, sentence
-from mtgbn.report.places import labels_of, map_positions
-from mtgbn.results.summary import fit_in_words, summarise
-from mtgbn.results.tables import edge_table, shared_edge_table
+from mtgbn.report.page import Report, brief, render, sentence
+from mtgbn.results.estimators import FittedEstimator
+from mtgbn.results.fit_tables import edge_table, history_table, shared_edge_table, task_table
+from mtgbn.results.summary import fit_in_words
 
 __all__ = ["fit_report"]
 
-# Networks of further tasks are left to edges.tsv: a browser should open the page within seconds.
+# A page with more edges would take a browser long to open; the other tasks are in edges.tsv only.
 _MOST_EDGES = 100_000
 
 _DIAGNOSTICS = {
@@ -26,18 +25,15 @@ _DIAGNOSTICS = {
 }
 
 
-def fit_report(estimator: MTGBN | SIG | AVG, about: Mapping[str, Any] | None = None) -> Report:
-    """Make the page about a fitted estimator; ``about`` is what result.json says, if there is one."""
-    about = {} if about is None else about
+def fit_report(estimator: FittedEstimator, about: Mapping[str, Any]) -> Report:
+    """Make the page about a fitted estimator; ``about`` is what result.json says about it."""
     reading = about.get("reading")
     graphs = estimator.graphs_
     m, p = graphs.shape[:2]
     n_shown = _tasks_to_show(graphs)
-    summary = summarise(estimator)
     counts = graphs.sum(axis=0)
-    edges = edge_table(estimator)
-    if n_shown < m:
-        edges = _first_lines(edges, int(graphs[:n_shown].sum()))
+    edges, tasks = edge_table(estimator, n_shown), task_table(estimator)
+    history = history_table(estimator)
     data = {
         "variables": list(estimator.variables_),
         "positions": map_positions(estimator.variables_),
@@ -47,10 +43,10 @@ def fit_report(estimator: MTGBN | SIG | AVG, about: Mapping[str, Any] | None = N
             "most": m,
         },
         "tables": {
-            "edges": edges,
-            "shared": shared_edge_table(estimator),
-            "tasks": table_text([summary.tasks.headings, *summary.tasks.rows]),
-            "history": _history(estimator),
+            "edges": edges.tsv,
+            "shared": shared_edge_table(estimator).tsv,
+            "tasks": tasks.tsv,
+            "history": None if history is None else history.tsv,
         },
         "rhat": _rhat_histogram(estimator),
     }
@@ -68,10 +64,12 @@ def fit_report(estimator: MTGBN | SIG | AVG, about: Mapping[str, Any] | None = N
         regions=labels_of(estimator.variables_),
         n_edges=int(graphs.sum()),
         n_tasks=m,
+        edge_columns=edges.columns,
+        task_columns=tasks.columns,
         is_posterior=hasattr(estimator, "edge_probabilities_"),
         has_relatedness=hasattr(estimator, "relatedness_"),
         diagnostics=_diagnostics(estimator),
-        settings=_settings(estimator),
+        settings=_settings(about["settings"]),
         versions=list(about.get("versions", {}).items()),
         command=None if reading is None else fit_command(estimator, reading),
         python=repr(_with_seed(estimator)) + ".fit(tasks)",
@@ -79,22 +77,9 @@ def fit_report(estimator: MTGBN | SIG | AVG, about: Mapping[str, Any] | None = N
 
 
 def _tasks_to_show(graphs: np.ndarray) -> int:
-    """As many of the first tasks as have no more edges than a page should hold; one at least."""
+    """How many of the first tasks have no more than _MOST_EDGES edges in all; at least one."""
     total = graphs.sum(axis=(1, 2)).cumsum()
     return max(1, int(np.searchsorted(total, _MOST_EDGES, side="right")))
-
-
-def _first_lines(table: str, n_rows: int) -> str:
-    """The header and some rows; a name may have line breaks, and does not count as several."""
-    quoted, seen = False, 0
-    for place, character in enumerate(table):
-        if character == '"':
-            quoted = not quoted
-        elif character == "\n" and not quoted:
-            seen += 1
-            if seen == n_rows + 1:
-                return table[: place + 1]
-    return table
 
 
 def _left_out(m: int, n_shown: int) -> str | None:
@@ -106,15 +91,17 @@ def _left_out(m: int, n_shown: int) -> str | None:
     )
 
 
-def _notes(estimator) -> list[str]:
-    """What a reader should know although nothing is wrong."""
+def _notes(estimator: FittedEstimator) -> list[str]:
+    """Remarks on results that are valid but unusual."""
     counts = estimator.graphs_.sum(axis=(1, 2))
     notes = []
     if len(counts) == 1:
-        notes.append("There is only one task, so nothing could be borrowed from others.")
+        notes.append(
+            "There is only one task, so that no information could be shared between tasks."
+        )
     if counts.sum() == 0:
         notes.append(
-            "No edges were found, in no task: the data do not show that any variables depend on each "
+            "No edges were found in any task: the data do not show that any variables depend on each "
             "other."
         )
     elif (counts == 0).any():
@@ -124,7 +111,7 @@ def _notes(estimator) -> list[str]:
     return notes
 
 
-def _facts(estimator) -> list[tuple[str, str]]:
+def _facts(estimator: FittedEstimator) -> list[tuple[str, str]]:
     counts = estimator.graphs_.sum(axis=(1, 2))
     low, high = counts.min(), counts.max()
     ns = estimator.tasks_.ns
@@ -135,29 +122,20 @@ def _facts(estimator) -> list[tuple[str, str]]:
         ("samples n per task", samples),
         ("edges per task", str(low) if low == high else f"{low} to {high}"),
     ]
-    if isinstance(estimator, MTGBN):
+    if hasattr(estimator, "converged_"):
         facts.append(("converged", "yes" if estimator.converged_ else "no"))
     return facts
 
 
-def _diagnostics(estimator) -> list[tuple[str, float]]:
+def _diagnostics(estimator: FittedEstimator) -> list[tuple[str, float]]:
     found = getattr(estimator, "diagnostics_", {})
     return [
         (_DIAGNOSTICS.get(name, name.replace("_", " ")), value) for name, value in found.items()
     ]
 
 
-def _history(estimator) -> str | None:
-    """EM's iterations as TSV."""
-    history = getattr(estimator, "history_", ())
-    if not history:
-        return None
-    columns = ["iteration", "q", "gain", "gain_error", "tasks_changed", "edges", "draws"]
-    return table_text([columns, *([k, *each] for k, each in enumerate(history, start=1))])
-
-
-def _rhat_histogram(estimator) -> list[list[Any]] | None:
-    """How many adjacencies have which R-hat: labels and counts."""
+def _rhat_histogram(estimator: FittedEstimator) -> list[list[Any]] | None:
+    """Intervals of R-hat, each with the number of adjacencies in it."""
     if not hasattr(estimator, "edge_diagnostics_"):
         return None
     pairs = np.triu_indices(len(estimator.variables_), 1)
@@ -168,19 +146,19 @@ def _rhat_histogram(estimator) -> list[list[Any]] | None:
     return [[word, int(count)] for word, count in zip(words, counts, strict=True)]
 
 
-def _settings(estimator) -> list[tuple[str, Any]]:
+def _settings(settings: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """The settings for the page; result.json has the place of a matrix instead of the matrix."""
+
+    def shown(value: Any) -> Any:
+        if isinstance(value, list):
+            return ", ".join(brief(shown(part)) for part in value)
+        is_matrix = isinstance(value, dict) and "array" in value
+        return "a matrix (networks.npz)" if is_matrix else value
+
+    return [(name, shown(value)) for name, value in settings.items()]
+
+
+def _with_seed(estimator: FittedEstimator) -> FittedEstimator:
+    """An estimator with the same settings and the seed that was used, which repeats the fit."""
     settings = {**estimator.get_params(), "random_state": estimator.random_state_}
-    del settings["n_jobs"]
-    rows = []
-    for name, value in settings.items():
-        if np.ndim(value) == 2:
-            value = "a matrix (networks.npz)"
-        elif hasattr(value, "to_dict"):
-            value = value.to_dict()
-        rows.append((name, value))
-    return rows
-
-
-def _with_seed(estimator):
-    settings = {**estimator.get_params(), "random_state": estimator.random_state_, "n_jobs": None}
-    return type(estimator)(**settings)
+    return type(estimator)(**{name: settings[name] for name in settings if name != "n_jobs"})

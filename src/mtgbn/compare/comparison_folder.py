@@ -1,0 +1,103 @@
+"""A comparison as tables, and the folder of tables that `mtgbn compare` writes and reports read."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mtgbn._utils.described_table import DescribedTable, read_table
+from mtgbn._utils.files import write_json, write_text
+from mtgbn._utils.versions import versions_of
+from mtgbn.compare.group_tables import describe_groups, group_tables
+from mtgbn.compare.study import Study, SubjectStudy
+from mtgbn.compare.subject_tables import describe_subject, subject_tables
+
+__all__ = ["ABOUT_FILE", "TABLES", "ComparisonTables", "comparison_tables", "read_comparison"]
+
+ABOUT_FILE = "comparison.json"
+# All tables that a comparison can have.
+TABLES = ("connections", "degrees", "counts", "edges", "methods", "departures", "alarms")
+_PACKAGES = ("numpy", "scipy", "numba", "joblib")
+
+
+class ComparisonTables(NamedTuple):
+    """All that a folder of results of a comparison holds."""
+
+    about: dict[str, Any]
+    """Contents of comparison.json."""
+    tables: dict[str, DescribedTable]
+    """By name."""
+
+
+def comparison_tables(
+    study: Study | SubjectStudy, about: Mapping[str, Any] | None = None
+) -> ComparisonTables:
+    """Make the tables of a comparison; ``about`` is what comparison.json says beyond the study."""
+    if isinstance(study, Study):
+        content, tables = describe_groups(study), group_tables(study)
+    else:
+        content, tables = describe_subject(study), subject_tables(study)
+    more = dict(about or {})
+    content["warnings"] = [*more.pop("warnings", ()), *content.pop("warnings")]
+    content |= more
+    content["versions"] = versions_of(_PACKAGES)
+    content["files"] = [f"{each.name}.tsv" for each in tables]
+    # As it will be read from the file: lists instead of tuples, text as keys.
+    return ComparisonTables(json.loads(json.dumps(content)), {each.name: each for each in tables})
+
+
+def write_study(
+    study: Study | SubjectStudy, folder: str | Path, about: Mapping[str, Any] | None = None
+) -> Path:
+    """Write the tables of a comparison to a folder.
+
+    Parameters
+    ----------
+    study : Study or SubjectStudy
+        Result of `compare_groups` or `compare_one`.
+    folder : path
+        Gets comparison.json and tables, each with a .json file that explains its columns: of two groups
+        connections.tsv, degrees.tsv, counts.tsv, edges.tsv and, if methods were compared, methods.tsv;
+        of one subject departures.tsv and alarms.tsv.
+    about : mapping, optional
+        What comparison.json is to say beyond the comparison itself.
+
+    Returns
+    -------
+    Path
+        The file comparison.json.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from mtgbn import SIG, Tasks
+    >>> from mtgbn.compare import compare_groups
+    >>> tasks = Tasks.from_arrays(np.random.default_rng(0).normal(size=(4, 30, 3)))
+    >>> study = compare_groups(tasks, [True, True, False, False], SIG(), random_state=0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     sorted(path.name for path in write_study(study, folder).parent.glob("*.tsv"))
+    ['connections.tsv', 'counts.tsv', 'degrees.tsv', 'edges.tsv']
+    """
+    content, tables = comparison_tables(study, about)
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in set(TABLES) - set(tables):  # of an earlier comparison
+        for kind in ("tsv", "json"):
+            (folder / f"{name}.{kind}").unlink(missing_ok=True)
+    more = {}
+    if isinstance(study, Study):
+        more["Groups"] = {"a": study.label_a, "b": study.label_b}
+    for name, table in tables.items():
+        write_text(folder / f"{name}.tsv", table.tsv)
+        write_json(folder / f"{name}.json", table.sidecar(**more))
+    path = folder / ABOUT_FILE
+    write_json(path, content)  # last: a folder that has it is finished
+    return path
+
+
+def read_comparison(folder: Path) -> ComparisonTables:
+    """Read what `write_study` wrote; any exception says that the files were changed since."""
+    about = json.loads((folder / ABOUT_FILE).read_text(encoding="utf-8"))
+    tables = [read_table(folder / name) for name in about["files"]]
+    return ComparisonTables(about, {each.name: each for each in tables})

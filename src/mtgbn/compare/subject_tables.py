@@ -1,0 +1,92 @@
+"""The tables of one subject compared with controls, and what comparison.json says about it."""
+
+from typing import Any
+
+from mtgbn._utils.described_table import DescribedTable, table_of
+from mtgbn.compare.strengths import DEFAULT_MEASURE, MEASURES
+from mtgbn.compare.study import SubjectStudy
+
+__all__ = ["ALARM_LEVEL", "describe_subject", "subject_tables"]
+
+# A pair of a control with a smaller p-value is a false alarm.
+ALARM_LEVEL = 0.05
+
+_TEMPLATE = {"template": "set of variables that was compared separately"}
+_DEPARTURES = {
+    **_TEMPLATE,
+    "variable_1": "first variable of the pair; directions are not compared",
+    "variable_2": "second variable of the pair",
+    "departure": "stronger or weaker in the subject than in controls, whatever the sign",
+    "strength": MEASURES[DEFAULT_MEASURE].description,
+    "control_strength": "mean strength over the controls",
+    "p": "share of all controls and pairs, this one included, with a score at least as large in size",
+    "fdr": "estimated share of false discoveries among the pairs up to this one, within the template",
+    "expected_alarms": "mean number of pairs of a control with a score as large, compared with the "
+    "other controls; the subject is counted, too",
+    "score": "difference between strength and control_strength (for correlations as Fisher's z), in "
+    "units of its standard deviation among controls",
+    "probability": "posterior probability that the subject has the connection, from its data alone",
+    "control_probability": "mean of the same over the controls",
+    "control_count": "controls who have it in the networks that were learned jointly from all controls",
+    "n_controls": "number of controls",
+}
+_ALARMS = {
+    **_TEMPLATE,
+    "control": "a control, compared with the other controls as the subject was",
+    "alarms": f"pairs with p below {ALARM_LEVEL}",
+    "pairs": "number of pairs",
+    "rate": "alarms / pairs",
+}
+
+
+def subject_tables(study: SubjectStudy) -> list[DescribedTable]:
+    """The tables of the subject's departures, and of the controls' false alarms."""
+    return [_departures(study), _alarms(study)]
+
+
+def describe_subject(study: SubjectStudy) -> dict[str, Any]:
+    """What comparison.json says about a comparison of one subject with controls."""
+    return {
+        "description": "one subject, compared with controls",
+        "direction": "connections are compared without their directions",
+        "subject": study.subject,
+        "controls": {"n": len(study.controls), "subjects": list(study.controls)},
+        "templates": {
+            name: {
+                "variables": list(variables),
+                "false_alarm_rate": found.alarm_rate(ALARM_LEVEL),
+                "false_alarm_level": ALARM_LEVEL,
+            }
+            for name, (variables, found) in study.templates.items()
+        },
+        "warnings": [],
+    }
+
+
+def _departures(study: SubjectStudy) -> DescribedTable:
+    columns, rows = dict(_DEPARTURES), []
+    for name, (variables, found) in study.templates.items():
+        columns["strength"] = MEASURES[found.measure].description
+        for k, (i, j) in enumerate(zip(found.source, found.target, strict=True)):
+            rows.append(
+                [
+                    *(name, variables[i], variables[j]),
+                    "stronger" if found.score[k] > 0 else "weaker",
+                    *(found.strength[k], found.control_strength[k]),
+                    *(found.pvalue[k], found.fdr[k], found.expected_alarms[k], found.score[k]),
+                    *(found.probability[k], found.control_probability[k]),
+                    *(found.control_count[k], found.n_controls),
+                ]
+            )
+    about = f"Connections of {study.subject}, the largest departures from the controls first"
+    return table_of("departures", about, columns, rows)
+
+
+def _alarms(study: SubjectStudy) -> DescribedTable:
+    rows = []
+    for name, (_, found) in study.templates.items():
+        pairs = len(found.score)
+        for control, rate in zip(study.controls, found.alarm_rates(ALARM_LEVEL), strict=True):
+            rows.append([name, control, round(rate * pairs), pairs, rate])
+    about = "False alarms of every control against the other controls"
+    return table_of("alarms", about, _ALARMS, rows)
