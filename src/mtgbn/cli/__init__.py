@@ -21,8 +21,6 @@ from mtgbn.cli.options import (
 )
 from mtgbn.cli.studies import bids, compare, demo, extract
 
-__all__ = ["main"]
-
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(mtgbn.__version__, prog_name="mtgbn")

@@ -4,7 +4,6 @@ import os
 import platform
 import time
 from collections import defaultdict
-from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -15,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from mtgbn._utils.files import locked, write_json, write_text, writing
 from mtgbn._utils.versions import versions_of
 from mtgbn.cli.cluster import connected
-from mtgbn.cli.output import bar, check_is_folder, check_is_writable, duration, say_to
+from mtgbn.cli.output import Screen, bar, duration
 from mtgbn.errors import ExtraNotInstalledError, InputError
 from mtgbn.experiments import EXPERIMENTS, cells_of
 from mtgbn.experiments.designs import Cell, Experiment
@@ -31,6 +30,7 @@ from mtgbn.experiments.summaries import (
     times_as_csv,
 )
 from mtgbn.plot import figure_as_bytes
+from mtgbn.workflows.output_folder import check_output_folder
 
 __all__ = ["run_reproduce"]
 
@@ -57,8 +57,8 @@ def run_reproduce(
     quiet: bool,
 ) -> int:
     """Compute the cells that are missing, and write all files; returns the exit code."""
-    console = Console(stderr=True, quiet=quiet, emoji=False, soft_wrap=True)
-    say = partial(say_to, console)
+    screen = Screen(quiet)
+    say = screen.say
     experiment = EXPERIMENTS[name]
     plan = list(
         cells_of(
@@ -87,7 +87,7 @@ def run_reproduce(
         if missing:
             with (
                 connected(scheduler, "the same command goes on") as client,
-                _Watch(console, store, plan, missing, count_workers(jobs, client)) as watch,
+                _Watch(screen.console, store, plan, missing, count_workers(jobs, client)) as watch,
             ):
                 try:
                     failures = run_cells(
@@ -135,10 +135,9 @@ def run_reproduce(
 
 
 def _check_folder(folder: Path) -> None:
-    check_is_folder(folder)
+    check_output_folder(folder)
     if not folder.exists():
         return
-    check_is_writable(folder)
     if any((folder / name).exists() for name in ("cells.sqlite", "rows.csv")):
         return
     if any(not _is_part(name) for name in os.listdir(folder)):

@@ -18,7 +18,8 @@ from mtgbn._utils.stores import Store, estimator_settings
 from mtgbn.compare.fitting import without_convergence_warnings
 from mtgbn.compare.strengths import DEFAULT_MEASURE, measure_named
 from mtgbn.errors import InputError
-from mtgbn.learn import MTGBN, LearnedTask
+from mtgbn.learn import MTGBN
+from mtgbn.learn.new_task import LearnedTask
 from mtgbn.tasks import Tasks
 
 __all__ = [

@@ -1,8 +1,7 @@
 """Learning the graphs of all tasks: the estimators, and what they are made of."""
 
 from mtgbn.learn.baselines import AVG, SIG
-from mtgbn.learn.bootstrap import Bootstrap, bootstrap_edges
+from mtgbn.learn.bootstrap import bootstrap_edges
 from mtgbn.learn.multitask import MTGBN
-from mtgbn.learn.new_task import LearnedTask
 
-__all__ = ["AVG", "MTGBN", "SIG", "Bootstrap", "LearnedTask", "bootstrap_edges"]
+__all__ = ["AVG", "MTGBN", "SIG", "bootstrap_edges"]

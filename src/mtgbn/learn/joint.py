@@ -271,7 +271,12 @@ def start(problem: JointProblem, n_jobs: int | None, progress: Progress) -> Join
     for graphs in (single_graphs, _pooled_where_it_suits(data, tasks, single_graphs, pooled)):
         chain = first_state(data, tasks, graphs, delta=delta, edge_prior=edge_prior)
         chains.append(with_edge_prior(chain, edge_prior, single_prior))
-    return JointState(single_graphs, edge_prior, single_prior, tuple(chains))
+    return JointState(
+        adjacencies=single_graphs,
+        edge_prior=edge_prior,
+        single_prior=single_prior,
+        chains=tuple(chains),
+    )
 
 
 def _pooled_graph(problem: JointProblem, tasks: Tasks, n_jobs: int | None) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.io import netcdf_file
 
 from mtgbn._utils.files import read_npz
-from mtgbn.sampling import Draws
+from mtgbn.chain.draws import Draws
 
 __all__ = ["DRAWS_FILES", "npz_bytes", "read_draws", "write_draws"]
 

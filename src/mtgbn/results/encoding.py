@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 
 from mtgbn._utils.versions import versions_of
-from mtgbn.learn import EdgePrior, Iteration
+from mtgbn.learn.joint import Iteration
 from mtgbn.learn.probabilities import EdgeDiagnostics
 from mtgbn.learn.relatedness import Relatedness
+from mtgbn.model.edge_prior import EdgePrior
 from mtgbn.results.estimators import ESTIMATORS, FittedEstimator
 from mtgbn.search import Knowledge
 from mtgbn.tasks import Tasks

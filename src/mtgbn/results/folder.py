@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mtgbn._utils.files import read_npz, sync_folder, writing
+from mtgbn.chain.draws import Draws
 from mtgbn.errors import InputError
 from mtgbn.graphs.convert import to_dot, to_graphml
 from mtgbn.results.draws_files import DRAWS_FILES, npz_bytes, read_draws, write_draws
 from mtgbn.results.encoding import decode_estimator, encode_estimator
 from mtgbn.results.estimators import FittedEstimator
 from mtgbn.results.fit_tables import edge_table, probability_table
-from mtgbn.sampling import Draws
 
 __all__ = ["GRAPH_FORMATS", "RESULT_FILE", "load_result", "read_description", "save_result"]
 

@@ -3,6 +3,6 @@
 `mtgbn.search.methods.search_graph` is the entry; `Knowledge` is what is known about the graph a priori.
 """
 
-from mtgbn.search.knowledge import Constraints, Knowledge
+from mtgbn.search.knowledge import Knowledge
 
-__all__ = ["Constraints", "Knowledge"]
+__all__ = ["Knowledge"]
