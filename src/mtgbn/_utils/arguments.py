@@ -6,8 +6,6 @@ import numpy as np
 
 from mtgbn.errors import InputError
 
-__all__ = ["check_count", "check_interval", "is_number", "real_array"]
-
 
 def check_count(name: str, value: Any, least: int) -> None:
     """Raise an error unless ``value`` is a whole number of at least ``least``."""

@@ -16,8 +16,6 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-__all__ = ["NONE", "ZERO", "is_compiled", "kernel"]
-
 _logger = logging.getLogger("mtgbn")
 
 # For arguments of kernels within kernels, and for variables that become such arguments: numba gives a

@@ -9,9 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mtgbn._utils.files import table_text
-
-__all__ = ["DescribedTable", "cell_text", "read_table", "table_of"]
+from mtgbn._utils.tables import table_text
 
 
 class DescribedTable(NamedTuple):

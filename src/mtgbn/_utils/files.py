@@ -15,21 +15,7 @@ from typing import IO
 
 import numpy as np
 
-from mtgbn._utils.tables import check_columns, read_records, table_text
 from mtgbn.errors import InputError
-
-__all__ = [
-    "check_columns",
-    "locked",
-    "read_json",
-    "read_npz",
-    "read_records",
-    "sync_folder",
-    "table_text",
-    "write_json",
-    "write_text",
-    "writing",
-]
 
 
 @contextlib.contextmanager

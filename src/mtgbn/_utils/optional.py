@@ -5,8 +5,6 @@ from types import ModuleType
 
 from mtgbn.errors import ExtraNotInstalledError
 
-__all__ = ["require"]
-
 
 def require(module: str, extra: str, purpose: str) -> ModuleType:
     """Import a module of an extra, or say how to install it.

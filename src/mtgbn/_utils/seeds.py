@@ -7,8 +7,6 @@ import numpy as np
 
 from mtgbn.errors import InputError
 
-__all__ = ["entropy_of", "entropy_text", "seed_sequence"]
-
 
 def seed_sequence(random_state: Any) -> np.random.SeedSequence:
     """Return the seeds that a random_state stands for; a Generator is advanced."""

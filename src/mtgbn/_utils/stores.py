@@ -12,8 +12,6 @@ import numpy as np
 from mtgbn._utils.files import read_npz, writing
 from mtgbn.errors import InputError
 
-__all__ = ["Store", "estimator_settings", "fingerprint"]
-
 # Parameters of an estimator that do not decide the result, or that are fingerprinted as seeds.
 _NOT_SETTINGS = ("n_jobs", "random_state")
 

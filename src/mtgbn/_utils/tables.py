@@ -9,19 +9,6 @@ from typing import NamedTuple
 
 from mtgbn.errors import InputError
 
-__all__ = [
-    "DELIMITERS",
-    "Line",
-    "check_columns",
-    "header_delimiter",
-    "parse_records",
-    "parse_table",
-    "read_records",
-    "read_table",
-    "read_text",
-    "table_text",
-]
-
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 

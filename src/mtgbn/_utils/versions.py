@@ -6,8 +6,6 @@ from importlib.metadata import PackageNotFoundError, version
 
 import mtgbn
 
-__all__ = ["versions_of"]
-
 
 def versions_of(packages: Iterable[str]) -> dict[str, str]:
     """Return the versions of mtgbn, of Python and of those packages that are installed.

@@ -17,8 +17,6 @@ import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import ndtri
 
-__all__ = ["ess_bulk", "ess_mean", "ess_tail", "monte_carlo_error", "rhat", "smooth_weights"]
-
 # Quantiles to which the effective size in the tails belongs.
 _TAILS = (0.05, 0.95)
 

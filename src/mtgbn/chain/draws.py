@@ -7,8 +7,6 @@ import numpy as np
 
 from mtgbn.chain import diagnostics
 
-__all__ = ["Diagnostics", "Draws"]
-
 # Vehtari et al. (2021): rank-normalised R-hat below this, and at least 100 effective draws per chain.
 _RHAT_LIMIT = 1.01
 _ESS_PER_CHAIN = 100

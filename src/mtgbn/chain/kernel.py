@@ -16,8 +16,6 @@ from mtgbn.chain.updates.sigma_h import TARGET_ACCEPTANCE, update_sigma_h
 from mtgbn.model.edge_prior import EdgeTerms, add_log_odds, log_probability_of_edges
 from mtgbn.model.unstructured import log_prior_of_delta
 
-__all__ = ["run_rounds"]
-
 # The largest step of ln delta, in standard deviations of a proposal.
 _LARGEST_DELTA_STEP = 3.0
 

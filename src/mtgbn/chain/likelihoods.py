@@ -9,15 +9,6 @@ from mtgbn._utils.compiled import kernel
 from mtgbn.chain.state import SINGLE_DELTA
 from mtgbn.model.log_determinants import LARGEST_PRODUCT, SMALLEST_PRODUCT
 
-__all__ = [
-    "TaskScores",
-    "empty_scores",
-    "family_score",
-    "log_likelihoods",
-    "prepare_scores",
-    "prepare_single",
-]
-
 
 class TaskScores(NamedTuple):
     """All that is needed to score any family of one task at one sigma_h; filled by `prepare_scores`.

@@ -13,8 +13,6 @@ from mtgbn.chain.updates.sigma_h import contiguous_factor, learned_inverse_mass
 from mtgbn.errors import InputError
 from mtgbn.model.coordinates import from_unconstrained, to_unconstrained
 
-__all__ = ["run_chain", "single_log_likelihoods"]
-
 # Rounds of adaptation after which the coordinates of Psi are centred anew and their masses learned.
 _LEARNING_ROUNDS = (10, 25, 50, 100, 200, 400)
 

@@ -16,19 +16,6 @@ from mtgbn.model.unstructured import unstructured_sigma_h
 from mtgbn.search.knowledge import Constraints
 from mtgbn.tasks import Tasks
 
-__all__ = [
-    "SINGLE_DELTA",
-    "ChainData",
-    "ChainState",
-    "ChainTrace",
-    "chain_data",
-    "copy_of",
-    "empty_trace",
-    "first_state",
-    "single_scales",
-    "with_edge_prior",
-]
-
 # delta of the prior of a single task, whose mean is the diagonal matrix of the task's variances.
 SINGLE_DELTA = 3.0
 

@@ -5,8 +5,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from threading import Event
 
-__all__ = ["stoppable_threads"]
-
 
 @contextmanager
 def stoppable_threads(n_threads: int) -> Iterator[tuple[ThreadPoolExecutor, Callable[[], None]]]:

@@ -7,8 +7,6 @@ from typing import Any
 from mtgbn._utils.optional import require
 from mtgbn.errors import InputError
 
-__all__ = ["connected"]
-
 
 @contextlib.contextmanager
 def connected(address: str | None, how_to_go_on: str) -> Iterator[Any]:

@@ -12,8 +12,6 @@ from mtgbn.results import load_result, summarise
 from mtgbn.tasks.data_warnings import data_warnings
 from mtgbn.workflows.reading import read_tasks
 
-__all__ = ["run_describe", "run_show"]
-
 
 def run_describe(data: str, reading: Mapping[str, Any]) -> None:
     """Read, check, print."""

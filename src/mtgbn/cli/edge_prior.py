@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 from mtgbn.errors import InputError
 
-__all__ = ["EdgePriorFile", "edge_prior_from_text", "read_edge_prior"]
-
 _WORDS = ("shared", "density", "sampled")
 _EMPTY = ("", "na", "nan", ".")
 

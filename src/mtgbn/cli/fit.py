@@ -16,8 +16,6 @@ from mtgbn.search import Knowledge
 from mtgbn.tasks import Tasks
 from mtgbn.workflows import fit_folder
 
-__all__ = ["NOT_CONVERGED", "run_fit"]
-
 # Exit code of a fit whose result is written, although it did not converge.
 NOT_CONVERGED = 3
 

@@ -10,8 +10,6 @@ import click
 
 from mtgbn.cli.options import Decorator, EdgePriorText, NumberOr, joined, option, refuse
 
-__all__ = ["COMPARISON_PARAMETERS", "METHODS", "OPTIONS", "estimator_options", "take_parameters"]
-
 # The option of every parameter of the estimators.
 OPTIONS = {
     "inference": option(

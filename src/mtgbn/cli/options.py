@@ -6,27 +6,6 @@ from typing import Any
 
 import click
 
-__all__ = [
-    "OUT_FOLDER",
-    "READING",
-    "Decorator",
-    "EdgePriorText",
-    "NumberOr",
-    "check_extraction",
-    "check_jobs",
-    "comparison_options",
-    "extraction_options",
-    "joined",
-    "option",
-    "overwrite_option",
-    "quiet_option",
-    "reading_options",
-    "refuse",
-    "report_option",
-    "split",
-    "take_reading",
-]
-
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 

@@ -8,8 +8,6 @@ from rich.console import Console
 from rich.markup import escape as escape_markup
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn
 
-__all__ = ["Screen", "bar", "duration", "escape"]
-
 
 def escape(text: str) -> str:
     """Show names as they are: without markup and terminal codes."""

@@ -32,8 +32,6 @@ from mtgbn.experiments.summaries import (
 from mtgbn.plot import figure_as_bytes
 from mtgbn.workflows.output_folder import check_output_folder
 
-__all__ = ["run_reproduce"]
-
 # Files that this command writes. It refuses a folder that holds only other files.
 _OUR_FILES = {
     *("cells.sqlite", "cells.sqlite-journal", "rows.csv", "table.csv", "table.md", "times.csv"),

@@ -11,8 +11,6 @@ from mtgbn.cli.output import Screen, duration
 from mtgbn.fmri.extract import Extraction
 from mtgbn.workflows.compare import ComparisonRun
 
-__all__ = ["WITH_WARNINGS", "open_report", "run"]
-
 # Exit code when all is written, but subjects were left out or a fit did not converge.
 WITH_WARNINGS = 3
 

@@ -25,8 +25,6 @@ from mtgbn.cli.options import (
     take_reading,
 )
 
-__all__ = ["bids", "compare", "demo", "extract"]
-
 # Options that only a comparison of two groups has: its labels, and settings of `compare_groups`.
 _GROUP_SETTINGS = ("fitting", "n_permutations", "methods", "n_edges")
 _SELECTION = ("column", "groups", "subject", "controls", "templates", "repetition_time")

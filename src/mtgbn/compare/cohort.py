@@ -16,8 +16,6 @@ from mtgbn.tasks.reduction import ReducedTask, reduce_table
 from mtgbn.tasks.table import Table, align, align_with, usual_table
 from mtgbn.tasks.text_files import sidecar
 
-__all__ = ["Cohort", "read_cohort", "task_of"]
-
 # In seconds; a longer repetition time is an error in the file.
 _LONGEST_REPETITION_TIME = 1000.0
 

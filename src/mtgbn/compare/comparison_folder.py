@@ -12,8 +12,6 @@ from mtgbn.compare.group_tables import describe_groups, group_tables
 from mtgbn.compare.study import Study, SubjectStudy
 from mtgbn.compare.subject_tables import describe_subject, subject_tables
 
-__all__ = ["ABOUT_FILE", "TABLES", "ComparisonTables", "comparison_tables", "read_comparison"]
-
 ABOUT_FILE = "comparison.json"
 # All tables that a comparison can have.
 TABLES = ("connections", "degrees", "counts", "edges", "methods", "departures", "alarms")

@@ -16,8 +16,6 @@ from mtgbn.errors import InputError
 from mtgbn.graphs import cpdag, skeleton
 from mtgbn.learn.ordering import agreeing_members
 
-__all__ = ["Connections", "Degrees", "align", "compare_graphs", "count_degrees"]
-
 
 class Degrees(NamedTuple):
     """Edges into, out of and at every variable, summed over the subjects of a group; each is (p,)."""

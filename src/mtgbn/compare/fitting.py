@@ -15,18 +15,6 @@ from mtgbn.learn import AVG, MTGBN, SIG
 from mtgbn.learn.ordering import Ordering
 from mtgbn.tasks import Tasks
 
-__all__ = [
-    "AnyEstimator",
-    "Fitting",
-    "GroupGraphs",
-    "Progress",
-    "agreeing_graphs",
-    "check_groups",
-    "clone",
-    "fit_groups",
-    "without_convergence_warnings",
-]
-
 AnyEstimator = MTGBN | SIG | AVG
 Fitting = Literal["separate", "together"]
 Progress = Callable[[str, int, int], object]

@@ -15,8 +15,6 @@ from mtgbn.compare.study import Study, TemplateComparison
 from mtgbn.graphs import cpdag
 from mtgbn.graphs.equivalence import restricted_cpdag
 
-__all__ = ["INDEPENDENCE", "RELABELLING", "describe_groups", "group_tables", "permuted_pvalues"]
-
 CONVENTION = "A[i, j] = 1 means i -> j: source -> target; DCM's A matrix is the transpose"
 INDEPENDENCE = (
     "the z-test and Fisher's test (p_greater, p_less, p_two_sided, p_exact, q, q_study) assume "

@@ -24,8 +24,6 @@ from mtgbn.fmri.density import strongest_edges
 from mtgbn.learn import SIG
 from mtgbn.tasks import Tasks
 
-__all__ = ["METHODS", "Method", "MethodGraphs", "check_methods", "match_methods"]
-
 Method = Literal["mtgbn", "sig", "gc", "rdcm"]
 METHODS = ("mtgbn", "sig", "gc", "rdcm")
 _FOR_SERIES = ("gc", "rdcm")

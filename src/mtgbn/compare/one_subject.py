@@ -22,16 +22,6 @@ from mtgbn.learn import MTGBN
 from mtgbn.learn.new_task import LearnedTask
 from mtgbn.tasks import Tasks
 
-__all__ = [
-    "Departures",
-    "Outcome",
-    "check_controls",
-    "compare_subject",
-    "compare_with_group",
-    "departures_of",
-    "score_departures",
-]
-
 _FEWEST_CONTROLS = 4
 # Scores that differ by rounding errors only count as equal.
 _SCORE_TOLERANCE = 1e-12

@@ -6,11 +6,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from mtgbn._utils.files import read_records
 from mtgbn._utils.names import listed
+from mtgbn._utils.tables import read_records
 from mtgbn.errors import InputError
-
-__all__ = ["Participants", "choose_groups", "is_control", "participant_of", "read_participants"]
 
 _ID_COLUMNS = ("participant_id", "subject_id", "participant", "subject", "sub", "id")
 _GROUP_COLUMNS = (

@@ -26,8 +26,6 @@ from mtgbn.compare.fitting import (
 )
 from mtgbn.tasks import Tasks
 
-__all__ = ["Permutations", "RandomState", "fit_seed", "permutation_test"]
-
 RandomState = int | np.random.SeedSequence | np.random.Generator | None
 
 # Differences that differ by rounding errors only count as equal.

@@ -12,15 +12,6 @@ from scipy.stats import fisher_exact
 
 from mtgbn.errors import InputError
 
-__all__ = [
-    "Alternative",
-    "ProportionTest",
-    "RiskDifference",
-    "exact_test",
-    "proportion_test",
-    "risk_difference",
-]
-
 Alternative = Literal["greater", "less", "two-sided"]
 Counts = ArrayLike
 

@@ -20,17 +20,6 @@ from mtgbn._utils.names import unknown_name
 from mtgbn.errors import InputError
 from mtgbn.graphs.dags import descendants
 
-__all__ = [
-    "DEFAULT_MEASURE",
-    "MEASURES",
-    "StrengthMeasure",
-    "connection_strengths",
-    "mean_conditions",
-    "measure_named",
-    "sampling_variance",
-    "standardised_coefficients",
-]
-
 # Fisher's z of a partial correlation closer to 1 would not be finite.
 _LARGEST_CORRELATION = 1 - 1e-12
 

@@ -30,16 +30,6 @@ from mtgbn.learn import MTGBN
 from mtgbn.tasks import Tasks
 from mtgbn.tasks.data_warnings import unequal_scales
 
-__all__ = [
-    "Study",
-    "SubjectStudy",
-    "TemplateComparison",
-    "check_group_comparison",
-    "check_subject_comparison",
-    "compare_groups",
-    "compare_one",
-]
-
 Templates = Mapping[str, Sequence[str]]
 
 

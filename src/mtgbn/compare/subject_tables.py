@@ -6,8 +6,6 @@ from mtgbn._utils.described_table import DescribedTable, table_of
 from mtgbn.compare.strengths import DEFAULT_MEASURE, MEASURES
 from mtgbn.compare.study import SubjectStudy
 
-__all__ = ["ALARM_LEVEL", "describe_subject", "subject_tables"]
-
 # A pair of a control with a smaller p-value is a false alarm.
 ALARM_LEVEL = 0.05
 

@@ -7,8 +7,6 @@ from mtgbn.compare.strengths import MEASURES
 from mtgbn.compare.study import Study, SubjectStudy, TemplateComparison
 from mtgbn.compare.subject_tables import ALARM_LEVEL
 
-__all__ = ["LARGEST_FDR", "study_sentences", "subject_sentences"]
-
 # A larger false discovery rate makes a departure not worth a sentence.
 LARGEST_FDR = 0.2
 

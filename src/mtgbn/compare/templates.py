@@ -4,12 +4,10 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from mtgbn._utils.files import check_columns, read_records
 from mtgbn._utils.names import listed
+from mtgbn._utils.tables import check_columns, read_records
 from mtgbn.errors import InputError
 from mtgbn.fmri.regions import load_regions
-
-__all__ = ["EVERYTHING", "find_templates"]
 
 EVERYTHING = "all"
 

@@ -17,8 +17,6 @@ from mtgbn.metrics import (
     structural_hamming_distance,
 )
 
-__all__ = ["Row", "measure", "measures_of", "run_cell"]
-
 # Values of a cell by column: numbers, text, or None where there is no value.
 Row = dict[str, Any]
 

@@ -16,8 +16,6 @@ from mtgbn.paper import PaperMTGBN
 from mtgbn.simulate import simulate_perturbed, simulate_thresholded
 from mtgbn.simulate.hierarchical import Simulation
 
-__all__ = ["EXPERIMENTS", "METHODS", "Cell", "Experiment", "Setting", "cells_of"]
-
 # Values by name, numbers or text.
 Setting = dict[str, Any]
 

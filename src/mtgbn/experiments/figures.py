@@ -9,8 +9,6 @@ from mtgbn._utils.optional import require
 from mtgbn.experiments.designs import METHODS, Experiment, Setting
 from mtgbn.experiments.summaries import Summary, main_measure
 
-__all__ = ["draw_figure"]
-
 # Okabe and Ito's colours, which colour-blind readers can tell apart; each method also has a marker.
 _COLOURS = ("#0072B2", "#E69F00", "#999999", "#CC79A7", "#56B4E9", "#009E73", "#000000")
 _MARKERS = ("o", "s", "x", "v", "^", "D", "*")

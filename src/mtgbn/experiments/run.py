@@ -15,8 +15,6 @@ from mtgbn.experiments.designs import Cell
 from mtgbn.experiments.store import Store
 from mtgbn.learn.parallel import SECONDS_FOR_A_WORKER
 
-__all__ = ["Failure", "count_workers", "run_cells"]
-
 # One thread per process: there are enough cells, and results must not depend on the number of threads.
 _ONE_THREAD = dict.fromkeys(
     (

@@ -18,8 +18,6 @@ from mtgbn.errors import InputError
 from mtgbn.experiments.cells import Row, measures_of
 from mtgbn.experiments.designs import METHODS, Cell, Experiment
 
-__all__ = ["Store"]
-
 _FILE, _ROWS = "cells.sqlite", "rows.csv"
 
 # How long a write waits for another process that reads.

@@ -9,8 +9,6 @@ import numpy as np
 from mtgbn.experiments.cells import Row, measures_of
 from mtgbn.experiments.designs import Experiment, Setting
 
-__all__ = ["Summary", "as_csv", "as_markdown", "headline", "summarise", "times_as_csv"]
-
 # Arrowhead errors of the paper's Table 2: SIG, AVG and MTGBN at levels of 5, 10, 20 and 30 % of all
 # pairs, 250 rows.
 PAPERS_TABLE = {

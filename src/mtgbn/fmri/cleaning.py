@@ -8,8 +8,6 @@ from scipy.interpolate import CubicSpline
 from mtgbn._utils.optional import require
 from mtgbn.errors import InputError
 
-__all__ = ["clean", "degrees_of_freedom", "worth_of_noise"]
-
 
 def clean(
     series: np.ndarray,

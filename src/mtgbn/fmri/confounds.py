@@ -12,8 +12,6 @@ from mtgbn._utils.optional import require
 from mtgbn.errors import InputError
 from mtgbn.fmri.images import entities_of
 
-__all__ = ["STRATEGIES", "Confounds", "check_strategy", "confounds_file", "load_run_confounds"]
-
 # Arguments of nilearn's load_confounds. High-pass regressors are not needed after a band-pass.
 STRATEGIES: dict[str, dict[str, Any]] = {
     "friston24": {"strategy": ("motion", "wm_csf"), "motion": "full", "wm_csf": "basic"},

@@ -6,8 +6,6 @@ from numpy.typing import ArrayLike, NDArray
 from mtgbn._utils.arguments import check_count
 from mtgbn.errors import InputError
 
-__all__ = ["strongest_edges"]
-
 
 def strongest_edges(
     strengths: ArrayLike, n_edges: int, *, undirected: bool = False

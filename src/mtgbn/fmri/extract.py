@@ -30,8 +30,6 @@ from mtgbn.fmri.one_run import extract_run
 from mtgbn.fmri.regions import Atlas, Regions, load_regions
 from mtgbn.fmri.settings import Settings
 
-__all__ = ["SAME_TR", "Excluded", "Extraction", "extract_series"]
-
 _CONVENTION = "A[i, j] = 1 means i -> j; DCM's A matrix is the transpose"
 _JOINED = "each run was cleaned and standardised separately, then they were joined in this order"
 _PACKAGES = ("nilearn", "nibabel", "numpy", "scipy")

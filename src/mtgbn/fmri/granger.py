@@ -13,8 +13,6 @@ from mtgbn.fmri._series import check_series
 from mtgbn.tasks.collinearity import TOLERANCE, find_relations
 from mtgbn.tasks.table import Table
 
-__all__ = ["GrangerResult", "granger_causality"]
-
 
 class GrangerResult(NamedTuple):
     """Tests of all ordered pairs; entry [i, j] is about i -> j, and the diagonal is nan."""

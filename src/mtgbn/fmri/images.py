@@ -12,16 +12,6 @@ from mtgbn._utils.optional import require
 from mtgbn._utils.tables import read_text
 from mtgbn.errors import InputError
 
-__all__ = [
-    "RUNS",
-    "Unit",
-    "entities_of",
-    "find_images",
-    "is_plausible_tr",
-    "repetition_time",
-    "units_of",
-]
-
 RUNS = ("concatenate", "separate", "first")
 
 _PREPROCESSED = "*_desc-preproc_bold.nii.gz"

@@ -14,8 +14,6 @@ from mtgbn.fmri.settings import Settings
 from mtgbn.fmri.signals import region_signals
 from mtgbn.tasks.text_files import MOST_SAMPLES
 
-__all__ = ["extract_run"]
-
 _FEWEST_VOLUMES = 10
 
 

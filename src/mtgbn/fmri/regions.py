@@ -13,8 +13,6 @@ from mtgbn._utils.optional import require
 from mtgbn._utils.tables import check_columns, parse_records, read_records
 from mtgbn.errors import InputError
 
-__all__ = ["TEMPLATES", "Atlas", "Regions", "load_atlas", "load_regions"]
-
 TEMPLATES = ("aDMN", "dDMN", "vDMN")
 
 _COORDINATES = ("x", "y", "z")
@@ -214,8 +212,3 @@ def _unique(names: Sequence[str], where: str) -> tuple[str, ...]:
             raise InputError(f"{where!r} has two regions {name!r}; names must be unique")
         seen.add(name)
     return tuple(names)
-
-
-def some(items: Sequence[str], most: int = 5) -> str:
-    """Return `mtgbn._utils.names.listed` without quotes."""
-    return listed(items, most, quote=False)

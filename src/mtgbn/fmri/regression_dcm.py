@@ -16,8 +16,6 @@ from mtgbn.fmri._series import check_series
 from mtgbn.tasks.collinearity import TOLERANCE
 from mtgbn.tasks.table import Table
 
-__all__ = ["RegressionDCMResult", "regression_dcm"]
-
 # Shape of the gamma prior of the noise precision; the rate is an argument.
 _SHAPE = 2.0
 

@@ -9,8 +9,6 @@ from mtgbn._utils.names import listed
 from mtgbn.errors import InputError
 from mtgbn.fmri.regions import Atlas, Regions
 
-__all__ = ["Settings"]
-
 
 class Settings(NamedTuple):
     """Arguments of `mtgbn.fmri.extract_series`, which describes them."""

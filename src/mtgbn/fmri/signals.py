@@ -12,8 +12,6 @@ from mtgbn.fmri.regions import Atlas, Regions
 if TYPE_CHECKING:
     from nibabel import Nifti1Image
 
-__all__ = ["Signals", "region_signals"]
-
 
 class Signals(NamedTuple):
     """The signals of all regions of an image."""

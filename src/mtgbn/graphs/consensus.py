@@ -25,8 +25,6 @@ from mtgbn.graphs.checks import as_adjacency
 from mtgbn.graphs.equivalence import consistent_extension, cpdag
 from mtgbn.graphs.orientation import best_orientation
 
-__all__ = ["Consensus", "consensus_members"]
-
 # Searches for the order after the first, each from the best order with some variables displaced.
 # With 2 or 3 random classes of 5 variables, brute force over orders and members shows that 0 restarts
 # find the optimum in 77 % of 400 cases, 30 restarts in 97 %, and 200 restarts in all of 1000 cases.

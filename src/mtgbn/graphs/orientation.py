@@ -18,8 +18,6 @@ import numpy as np
 
 from mtgbn._utils.compiled import ZERO, kernel
 
-__all__ = ["best_orientation"]
-
 
 class _Graph(NamedTuple):
     """An undirected graph, and the edges that the last options settled.

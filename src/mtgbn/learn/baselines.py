@@ -22,8 +22,6 @@ from mtgbn.model.edge_prior import EdgePrior, EdgePriorSetting, arranged, edge_p
 from mtgbn.search.knowledge import Knowledge
 from mtgbn.tasks import Tasks
 
-__all__ = ["AVG", "SIG"]
-
 
 class _Baseline(Estimator):
     """A single-task method with the search and the edge prior of `MTGBN` or of the paper."""

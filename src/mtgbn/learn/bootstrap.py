@@ -20,8 +20,6 @@ from mtgbn.tasks.readers import READING_OPTIONS
 from mtgbn.tasks.reduction import without_empty_rows
 from mtgbn.tasks.table import Table, align
 
-__all__ = ["Bootstrap", "bootstrap_edges"]
-
 # Resamples of a task in which a variable is constant are drawn anew this often.
 _MOST_REDRAWS = 100
 

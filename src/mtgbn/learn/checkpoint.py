@@ -18,8 +18,6 @@ from mtgbn.learn.joint import Iteration, JointState, Record
 from mtgbn.model.edge_prior import EdgePrior
 from mtgbn.tasks import Tasks
 
-__all__ = ["Checkpoint"]
-
 # Raised whenever a state means something else than before; 5: structures by the names of their fields.
 _FORMAT = "mtgbn checkpoint 5"
 

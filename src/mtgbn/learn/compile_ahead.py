@@ -24,8 +24,6 @@ from mtgbn.chain.kernel import run_rounds
 from mtgbn.graphs import consensus_members, cpdag
 from mtgbn.learn.parameters import posterior_network
 
-__all__ = ["compiling_chains"]
-
 _logger = logging.getLogger("mtgbn")
 
 # The other process looks for packages where this one does, and checks that it found the same mtgbn.

@@ -8,8 +8,6 @@ import numpy as np
 from mtgbn._utils.names import listed
 from mtgbn.tasks.data_warnings import unequal_scales
 
-__all__ = ["convergence_warnings"]
-
 # Above this R-hat even a mean over the draws of sigma_h is in doubt.
 _MAX_RHAT = 1.2
 

@@ -21,8 +21,6 @@ from mtgbn.model.edge_prior import EdgePrior
 from mtgbn.search.knowledge import Constraints, Knowledge
 from mtgbn.tasks import Tasks
 
-__all__ = ["Estimator", "single_network"]
-
 
 class Estimator(BaseEstimator):
     """What `MTGBN`, `SIG`, `AVG` and `PaperMTGBN` have in common.

@@ -46,21 +46,6 @@ from mtgbn.search.knowledge import Constraints, no_constraints
 from mtgbn.search.methods import SearchSettings
 from mtgbn.tasks import Tasks
 
-__all__ = [
-    "N_CHAINS",
-    "Iteration",
-    "JointProblem",
-    "JointState",
-    "Record",
-    "disputed",
-    "go_on",
-    "log_odds_by_chain",
-    "rehearse",
-    "search_all",
-    "spaced_draws",
-    "start",
-]
-
 N_CHAINS = 2
 
 # Draws of Psi that are kept per chain; when there are twice as many, every second one is dropped.

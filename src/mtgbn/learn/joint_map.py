@@ -22,8 +22,6 @@ from mtgbn.learn.joint import (
 from mtgbn.learn.parallel import Progress
 from mtgbn.learn.single_task import FoundGraph, few_restarts
 
-__all__ = ["MAP_WARMUP", "advance_map", "monte_carlo_error"]
-
 # Rounds of warm-up before the first search, per chain.
 MAP_WARMUP = 60
 

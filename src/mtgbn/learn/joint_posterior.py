@@ -15,8 +15,6 @@ from mtgbn.learn.joint_map import MAP_WARMUP
 from mtgbn.learn.parallel import Progress
 from mtgbn.learn.probabilities import graph_of_probabilities
 
-__all__ = ["N_BLOCKS", "advance_posterior", "posterior_graphs"]
-
 # Share of the rounds that is the warm-up, and blocks into which the others are divided for R-hat.
 _WARMUP_SHARE = 0.25
 N_BLOCKS = 10

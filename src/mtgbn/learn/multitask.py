@@ -48,8 +48,6 @@ from mtgbn.search.knowledge import Knowledge
 from mtgbn.search.methods import SearchSettings
 from mtgbn.tasks import Tasks
 
-__all__ = ["MTGBN", "one_blas_thread", "summary_of"]
-
 # Up to this nu0, sums of sigma_h and scatters keep eight digits of the scatters.
 _LARGEST_NU0 = 1e8
 

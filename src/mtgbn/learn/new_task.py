@@ -27,8 +27,6 @@ from mtgbn.search.knowledge import Constraints, check_constraints
 from mtgbn.search.methods import SearchSettings
 from mtgbn.tasks import Tasks
 
-__all__ = ["LearnedTask", "learn_new_task"]
-
 _N_CHAINS, _N_BLOCKS = 2, 10
 
 # Draws of sigma_h that each chain goes through, and the share of them that is the warm-up.

@@ -12,8 +12,6 @@ from mtgbn.graphs import consensus_members
 from mtgbn.graphs.consensus import Consensus
 from mtgbn.tasks import Tasks
 
-__all__ = ["Ordering", "agreeing_members"]
-
 
 class Ordering(NamedTuple):
     """Tasks in canonical order, and the way back into the user's order.

@@ -8,8 +8,6 @@ from typing import Any
 from joblib import Parallel, delayed
 from joblib.parallel import get_active_backend
 
-__all__ = ["SECONDS_FOR_A_WORKER", "Progress", "in_parallel", "no_progress"]
-
 # Called with what is being done, how much of it is done, and how much there is.
 Progress = Callable[[str, int, int], None]
 

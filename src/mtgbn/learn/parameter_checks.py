@@ -9,18 +9,6 @@ from mtgbn._utils.arguments import check_count, is_number
 from mtgbn._utils.seeds import seed_sequence
 from mtgbn.errors import InputError
 
-__all__ = [
-    "ParameterTable",
-    "a_flag",
-    "a_seed",
-    "at_least_zero",
-    "check_parameters",
-    "number_of_jobs",
-    "one_of",
-    "optional",
-    "whole",
-]
-
 Check = Callable[[str, Any], None]
 ParameterTable = Mapping[str, Check]
 

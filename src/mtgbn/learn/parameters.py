@@ -15,8 +15,6 @@ from mtgbn.graphs.dags import topological_order
 from mtgbn.model.triangular import factorise, solve_backward, solve_forward
 from mtgbn.search.local_scores import parents_of
 
-__all__ = ["FamilyPosterior", "Network", "Parameters", "posterior_network"]
-
 
 class FamilyPosterior(NamedTuple):
     """Posterior of one node given its parents, under every draw.

@@ -6,8 +6,6 @@ import numpy as np
 
 from mtgbn.graphs.dags import topological_order
 
-__all__ = ["EdgeDiagnostics", "diagnose_edges", "graph_of_probabilities"]
-
 _FORBIDDEN = -1e6
 
 

@@ -8,8 +8,6 @@ from scipy.special import logsumexp
 from mtgbn.chain.diagnostics import smooth_weights
 from mtgbn.model.edge_prior import EdgePrior, edge_counts, estimate_edge_prior, smoothed_density
 
-__all__ = ["Relatedness", "describe_relatedness"]
-
 # A task is a member if its membership probability is above this.
 _MEMBER = 0.5
 

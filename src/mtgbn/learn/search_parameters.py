@@ -8,8 +8,6 @@ from mtgbn.search.methods import SearchSettings
 from mtgbn.search.mmpc import find_candidates
 from mtgbn.tasks import Tasks
 
-__all__ = ["MAX_EFFORT", "SEARCH_PARAMETERS", "candidate_constraints", "search_settings"]
-
 # More restarts or moves than anybody would wait for.
 MAX_EFFORT = 1_000_000
 

@@ -21,16 +21,6 @@ from mtgbn.search.local_scores import gather_scores, score_differences
 from mtgbn.search.methods import SearchSettings, search_graph
 from mtgbn.tasks import Tasks
 
-__all__ = [
-    "FoundGraph",
-    "few_restarts",
-    "iteration_seeds",
-    "learn_single_tasks",
-    "search_task",
-    "single_nu0",
-    "single_sigma_h",
-]
-
 # Restarts of a search that starts at the result of an earlier search.
 _FEW_RESTARTS = 2
 

@@ -7,14 +7,6 @@ from mtgbn._utils.arguments import is_number, real_array
 from mtgbn.errors import GraphError, InputError
 from mtgbn.graphs.dags import topological_order
 
-__all__ = [
-    "check_adjacencies",
-    "check_degree",
-    "check_delta",
-    "check_positive_definite",
-    "check_scatters",
-]
-
 # Closer to its lower bound than this, a degree of freedom vanishes in (d + a - 1)/2 for larger sets.
 _SMALLEST_DEGREE = 1e-10
 

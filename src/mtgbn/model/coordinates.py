@@ -15,13 +15,6 @@ from mtgbn.model.arguments import check_positive_definite
 from mtgbn.model.log_determinants import log_determinants, workspace
 from mtgbn.model.posterior import Posterior
 
-__all__ = [
-    "from_unconstrained",
-    "log_jacobian",
-    "log_posterior_unconstrained",
-    "to_unconstrained",
-]
-
 
 def to_unconstrained(sigma_h, centre=None) -> np.ndarray:
     """Return the unconstrained vector of length p (p + 1) / 2 of a positive definite sigma_h.

@@ -18,8 +18,6 @@ from mtgbn.model.log_determinants import (
 )
 from mtgbn.model.signed_sets import SignedSets, families, is_adjacency, signed_sets
 
-__all__ = ["checked_log_normaliser", "log_marginal_likelihood", "log_normaliser"]
-
 
 def log_normaliser(signed_sets_or_adjacency, d: float, matrix) -> float:
     """Log normalising constant log I(d, matrix) of a DAG or of a decomposable undirected graph.

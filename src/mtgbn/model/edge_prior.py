@@ -22,28 +22,6 @@ from mtgbn.errors import InputError
 from mtgbn.graphs import skeleton
 from mtgbn.model.log_determinants import LARGEST_PRODUCT, SMALLEST_PRODUCT
 
-__all__ = [
-    "EdgePrior",
-    "EdgePriorChoice",
-    "EdgePriorSetting",
-    "EdgeTerms",
-    "add_edges",
-    "add_log_odds",
-    "agreement_of",
-    "arranged",
-    "edge_counts",
-    "edge_prior_of",
-    "estimate_edge_prior",
-    "free_pairs",
-    "log_odds_of_directions",
-    "log_odds_of_edge",
-    "log_probability_of_edges",
-    "one_way_log_odds",
-    "shared_edge_prior",
-    "smoothed_density",
-    "softplus",
-]
-
 # Edges per variable that the default density expects, and the default similarity: docs/decisions.md.
 _EDGES_PER_VARIABLE = 0.5
 _SIMILARITY = 4.0

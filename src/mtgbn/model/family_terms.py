@@ -9,8 +9,6 @@ import numpy as np
 from mtgbn._utils.compiled import kernel
 from mtgbn.model.log_determinants import LogDeterminants
 
-__all__ = ["family_terms"]
-
 
 @kernel
 def family_terms(adjacencies, members, scatters, ns, delta):

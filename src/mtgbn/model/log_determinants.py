@@ -16,8 +16,6 @@ from scipy.special import gammaln
 from mtgbn._utils.compiled import ZERO, kernel
 from mtgbn.model.signed_sets import SignedSets
 
-__all__ = ["LogDeterminants", "batch", "log_determinants", "normaliser_coefficients", "workspace"]
-
 # Sets of one size are factorised side by side, this many at a time: enough to fill the vector units
 # and to make the cost of the loop small, few enough for the level 1 cache.
 LANES = 64
@@ -168,12 +166,14 @@ def log_determinants(terms, sigma_h, gradient, work):
 
 @kernel(inline="always")
 def gather(row, sigma_h, positions, shifts):
+    """Read elements of sigma_h plus their shifts into a row of lanes."""
     for lane in range(row.size):
         row[lane] = sigma_h[positions[lane]] + shifts[lane]
 
 
 @kernel(inline="always")
 def scatter(gradient, positions, row):
+    """Add a row of lanes to elements of the gradient."""
     for lane in range(row.size):
         gradient[positions[lane]] += row[lane]
 

@@ -12,8 +12,6 @@ from scipy.linalg import lapack
 
 from mtgbn.model.log_determinants import LogDeterminants, log_determinants, workspace
 
-__all__ = ["HyperPrior", "Posterior", "value_and_gradient"]
-
 
 class Posterior(NamedTuple):
     """The log posterior of sigma_h as data: what the samplers evaluate."""

@@ -15,16 +15,6 @@ from mtgbn.errors import GraphError
 from mtgbn.graphs.chordal import junction_tree
 from mtgbn.graphs.dags import topological_order
 
-__all__ = [
-    "SignedSets",
-    "cliques_and_separators",
-    "concatenate",
-    "distinct_families",
-    "families",
-    "is_adjacency",
-    "signed_sets",
-]
-
 
 class SignedSets(NamedTuple):
     """Weighted nested pairs of sets of variables.

@@ -4,8 +4,6 @@ import numpy as np
 
 from mtgbn._utils.compiled import kernel
 
-__all__ = ["factorise", "solve_backward", "solve_forward"]
-
 
 @kernel(error_model="numpy")
 def factorise(matrix, members, size, factor):

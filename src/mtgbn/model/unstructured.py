@@ -9,8 +9,6 @@ from mtgbn._utils.compiled import kernel
 from mtgbn.errors import InputError
 from mtgbn.model.arguments import check_delta, check_scatters
 
-__all__ = ["TYPICAL_DELTA", "estimate_delta", "log_prior_of_delta", "unstructured_sigma_h"]
-
 # Prior of delta: delta / (delta + this) is uniform between 0 and 1.
 TYPICAL_DELTA = 100.0
 

@@ -31,8 +31,6 @@ from mtgbn.search.local_scores import score_differences
 from mtgbn.search.methods import SearchSettings, search_graph
 from mtgbn.tasks import Tasks
 
-__all__ = ["EMProblem", "EMState", "advance", "draw_finally", "start"]
-
 # Warm-up draws per chain: of the first E-step, of a later one, and after EM has ended.
 _FIRST_WARMUP, _WARMUP, _LAST_WARMUP = 150, 10, 20
 

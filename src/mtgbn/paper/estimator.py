@@ -38,8 +38,6 @@ from mtgbn.paper.hmc import HMCState
 from mtgbn.search.knowledge import Knowledge
 from mtgbn.tasks import Tasks
 
-__all__ = ["PaperMTGBN"]
-
 # delta of the default nu0: docs/decisions.md.
 _DEFAULT_DELTA = 50.0
 

@@ -20,8 +20,6 @@ from mtgbn.model.log_determinants import (
 )
 from mtgbn.model.posterior import Posterior
 
-__all__ = ["run_chain"]
-
 # Draws between two calls of ``progress``, at which a run can be stopped.
 _PORTION = 100
 

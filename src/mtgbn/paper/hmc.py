@@ -30,8 +30,6 @@ from mtgbn.model.coordinates import (
 )
 from mtgbn.model.posterior import Posterior
 
-__all__ = ["HMCSettings", "HMCState", "initial_state", "run_chain"]
-
 # Warm-up: after the second and the third window the coordinates are centred at the window's mean and
 # the masses set to its precisions; the step size is adapted anew in every window.
 _WINDOWS = (0.1, 0.2, 0.35, 0.35)

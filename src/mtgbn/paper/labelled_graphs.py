@@ -9,8 +9,6 @@ from mtgbn.graphs import from_networkx
 from mtgbn.graphs.dags import find_cycle
 from mtgbn.tasks import Tasks
 
-__all__ = ["stack_graphs"]
-
 
 def stack_graphs(graphs, tasks: Tasks) -> np.ndarray:
     """Return adjacencies (m, p, p); ``adjacencies[t, i, j]`` means i -> j in task t.

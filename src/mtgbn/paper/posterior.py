@@ -20,8 +20,6 @@ from mtgbn.paper.structure_priors import (
     triangulated_sets,
 )
 
-__all__ = ["build_posterior", "log_posterior"]
-
 
 def log_posterior(
     sigma_h, adjacencies, scatters, ns, nu0: float, structure_prior: StructurePrior = "uniform"

@@ -15,8 +15,6 @@ from mtgbn._utils.names import listed
 from mtgbn.errors import ImproperPosteriorError
 from mtgbn.model.posterior import Posterior
 
-__all__ = ["check_proper"]
-
 # A family's scatter counts as singular when the smallest eigenvalue of its correlation matrix is below
 # this: rounding leaves about 1e-16, and real data with a correlation of 1 - 1e-10 still count as data.
 _SINGULAR = 1e-11

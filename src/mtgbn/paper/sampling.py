@@ -20,8 +20,6 @@ from mtgbn.paper.propriety import check_proper
 from mtgbn.paper.structure_priors import StructurePrior
 from mtgbn.tasks import Tasks
 
-__all__ = ["sample_sigma_h"]
-
 
 def sample_sigma_h(
     tasks: Tasks,

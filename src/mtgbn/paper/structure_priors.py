@@ -13,15 +13,6 @@ from mtgbn.model.densities import checked_log_normaliser
 from mtgbn.model.signed_sets import SignedSets, cliques_and_separators, families, signed_sets
 from mtgbn.search.local_scores import LocalScores, gather_scores
 
-__all__ = [
-    "STRUCTURE_PRIORS",
-    "StructurePrior",
-    "check_structure_prior",
-    "gather_prior_scores",
-    "log_structure_prior",
-    "triangulated_sets",
-]
-
 StructurePrior = Literal["uniform", "restricted", "scale_free", "decomposable"]
 STRUCTURE_PRIORS: tuple[StructurePrior, ...] = (
     "uniform",

@@ -17,8 +17,6 @@ from mtgbn.search.hill_climbing import check_initial, has_path, shake
 from mtgbn.search.knowledge import Constraints, check_constraints
 from mtgbn.search.local_scores import Found, LocalScores, graph_score
 
-__all__ = ["TriangulatedPrior", "climb_triangulated"]
-
 
 class TriangulatedPrior:
     """Log prior of a DAG under every draw of sigma_h, up to a constant that is the same for all DAGs."""

@@ -6,8 +6,6 @@ import numpy as np
 
 from mtgbn.fmri.regions import load_regions
 
-__all__ = ["coordinates_of", "labels_of", "map_positions"]
-
 
 def coordinates_of(variables: Sequence[str]) -> np.ndarray | None:
     """MNI coordinates (p, 3) of variables that are regions of the paper, by name or by label.

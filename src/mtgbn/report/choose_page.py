@@ -22,8 +22,6 @@ from mtgbn.results import load_result
 from mtgbn.results.encoding import encode_estimator
 from mtgbn.results.folder import RESULT_FILE, read_description
 
-__all__ = ["report_of"]
-
 
 def report_of(
     result: Estimator | Study | SubjectStudy | str | os.PathLike[str],

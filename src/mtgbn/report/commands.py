@@ -10,8 +10,6 @@ from mtgbn.compare.templates import find_templates
 from mtgbn.learn import MTGBN
 from mtgbn.results.estimators import ESTIMATORS, FittedEstimator
 
-__all__ = ["compare_command", "fit_command"]
-
 _FLAGS = {
     "inference": "--inference",
     "nu0": "--nu0",

@@ -8,8 +8,6 @@ from mtgbn.report.brain_regions import labels_of
 from mtgbn.report.commands import compare_command
 from mtgbn.report.page import sentence
 
-__all__ = ["shared_context", "shown_table"]
-
 # A page has no more rows of a table than this; its file has all.
 MOST_ROWS = 8_000
 

@@ -12,14 +12,6 @@ import numpy as np
 from mtgbn import plot
 from mtgbn.report.brain_regions import coordinates_of
 
-__all__ = [
-    "Picture",
-    "circle_pictures",
-    "counts_pictures",
-    "degrees_picture",
-    "glass_brain_picture",
-]
-
 # Static figures omit edges of a smaller share of a group, and differences below half of this.
 SMALLEST_SHARE = 0.4
 

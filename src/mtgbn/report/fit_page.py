@@ -12,8 +12,6 @@ from mtgbn.results.estimators import FittedEstimator
 from mtgbn.results.fit_tables import edge_table, history_table, shared_edge_table, task_table
 from mtgbn.results.summary import fit_in_words
 
-__all__ = ["fit_report"]
-
 # A page with more edges would take a browser long to open; the other tasks are in edges.tsv only.
 _MOST_EDGES = 100_000
 

@@ -10,8 +10,6 @@ from mtgbn.report.brain_regions import map_positions
 from mtgbn.report.comparison_parts import shared_context, shown_table
 from mtgbn.report.page import Report, render, sentence
 
-__all__ = ["groups_report"]
-
 _MOST_FINDINGS = 5
 _SMALL_Q = 0.05
 

@@ -10,8 +10,6 @@ import mtgbn
 from mtgbn._utils.files import write_text
 from mtgbn._utils.optional import require
 
-__all__ = ["REPORT_FILE", "Report", "brief", "render", "sentence"]
-
 REPORT_FILE = "report.html"
 
 _HEIGHT_IN_NOTEBOOKS = 900

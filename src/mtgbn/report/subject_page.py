@@ -7,8 +7,6 @@ from mtgbn.compare.summary_text import LARGEST_FDR
 from mtgbn.report.comparison_parts import shared_context, shown_table
 from mtgbn.report.page import Report, render
 
-__all__ = ["subject_report"]
-
 _MOST_CARDS = 12
 
 

@@ -11,8 +11,6 @@ from scipy.io import netcdf_file
 from mtgbn._utils.files import read_npz
 from mtgbn.chain.draws import Draws
 
-__all__ = ["DRAWS_FILES", "npz_bytes", "read_draws", "write_draws"]
-
 # The file's name, by the format's name.
 DRAWS_FILES = {"npz": "draws.npz", "netcdf": "draws.nc"}
 _DIMENSIONS = ("chain", "draw", "variable", "variable_2")  # the first two are ArviZ's names

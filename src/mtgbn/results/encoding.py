@@ -14,8 +14,6 @@ from mtgbn.results.estimators import ESTIMATORS, FittedEstimator
 from mtgbn.search import Knowledge
 from mtgbn.tasks import Tasks
 
-__all__ = ["PACKAGES", "Arrays", "decode_estimator", "encode_estimator", "plain"]
-
 # Versions of these decide the numbers of a fit.
 PACKAGES = ("numpy", "scipy", "numba", "joblib")
 

@@ -6,8 +6,6 @@ from mtgbn.learn import AVG, MTGBN, SIG
 from mtgbn.learn.estimator import Estimator
 from mtgbn.paper import PaperMTGBN
 
-__all__ = ["ESTIMATORS", "EstimatorKind", "FittedEstimator"]
-
 # Which attributes a fitted estimator has depends on its class and settings; a type cannot say it.
 FittedEstimator = Any
 

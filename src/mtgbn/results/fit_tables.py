@@ -12,15 +12,6 @@ from mtgbn._utils.described_table import DescribedTable, table_of
 from mtgbn.graphs.equivalence import restricted_cpdag
 from mtgbn.results.estimators import FittedEstimator
 
-__all__ = [
-    "edge_directions",
-    "edge_table",
-    "history_table",
-    "probability_table",
-    "shared_edge_table",
-    "task_table",
-]
-
 # With many variables, most pairs have an adjacency probability near 0; probabilities.tsv omits them.
 _SMALLEST_PROBABILITY = 0.01
 

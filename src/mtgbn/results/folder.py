@@ -23,8 +23,6 @@ from mtgbn.results.encoding import decode_estimator, encode_estimator
 from mtgbn.results.estimators import FittedEstimator
 from mtgbn.results.fit_tables import edge_table, probability_table
 
-__all__ = ["GRAPH_FORMATS", "RESULT_FILE", "load_result", "read_description", "save_result"]
-
 RESULT_FILE = "result.json"
 GRAPH_FORMATS = {"graphml": to_graphml, "dot": to_dot}
 _FORMAT = "mtgbn result 2"

@@ -9,8 +9,6 @@ from mtgbn.learn import AVG
 from mtgbn.results.estimators import ESTIMATORS, FittedEstimator
 from mtgbn.results.fit_tables import shared_edge_table, task_table
 
-__all__ = ["Summary", "fit_in_words", "summarise"]
-
 # Below this R-hat, the chains agree about an adjacency well enough for a first look.
 _GOOD_RHAT = 1.05
 

@@ -13,8 +13,6 @@ from mtgbn.graphs import cpdag
 from mtgbn.graphs.equivalence import consistent_extension
 from mtgbn.search.local_scores import Found, LocalScores, local_score, scores_workspace
 
-__all__ = ["delete_backward"]
-
 # An edge with ten common neighbours has over a thousand deletions. Common neighbours beyond this number
 # always become children.
 _MOST_NEIGHBOURS = 5

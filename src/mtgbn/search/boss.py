@@ -16,8 +16,6 @@ from mtgbn.search.grow_shrink import FULL, Walk, enlarge, grow_shrink, plant
 from mtgbn.search.knowledge import Constraints, check_constraints
 from mtgbn.search.local_scores import Found, LocalScores, scores_workspace
 
-__all__ = ["boss"]
-
 # Searches need a handful of sweeps over the variables; a search that has not ended after this many goes
 # round in circles by rounding errors.
 _MOST_SWEEPS = 1000

@@ -14,8 +14,6 @@ from mtgbn._utils.compiled import ZERO, kernel
 from mtgbn.search.knowledge import Constraints
 from mtgbn.search.local_scores import LocalScores, best_first, local_score, score_additions
 
-__all__ = ["FULL", "Forest", "Walk", "enlarge", "grow_shrink", "new_walk", "plant"]
-
 # What `grow_shrink` returns when the forest has no room: a score that no family has.
 FULL = np.inf
 

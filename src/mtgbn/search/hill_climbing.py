@@ -24,8 +24,6 @@ from mtgbn.search.local_scores import (
     scores_workspace,
 )
 
-__all__ = ["check_initial", "has_path", "hill_climb", "shake"]
-
 
 def hill_climb(
     scores: LocalScores,

@@ -17,8 +17,6 @@ from mtgbn._utils.names import check_names, listed, unknown_name
 from mtgbn.errors import InputError
 from mtgbn.graphs.dags import descendants, find_cycle
 
-__all__ = ["Constraints", "Knowledge", "check_constraints", "no_constraints", "restrict"]
-
 Edge = tuple[str, str]
 
 

@@ -21,20 +21,6 @@ from mtgbn.model.arguments import (
 )
 from mtgbn.model.log_determinants import LARGEST_PRODUCT, SMALLEST_PRODUCT
 
-__all__ = [
-    "Found",
-    "LocalScores",
-    "add_scores_by_draw",
-    "gather_scores",
-    "graph_score",
-    "local_score",
-    "parents_of",
-    "score_additions",
-    "score_differences",
-    "scores_workspace",
-    "thinned",
-]
-
 # An improvement of a score must exceed rounding errors, or ties would send searches in circles. Scores
 # and their rounding errors grow with n and p.
 _SMALLEST_IMPROVEMENT, _ROUNDING = 1e-9, 1e-13

@@ -17,8 +17,6 @@ from mtgbn.search.hill_climbing import check_initial, hill_climb
 from mtgbn.search.knowledge import Constraints, check_constraints
 from mtgbn.search.local_scores import Found, LocalScores, graph_score, thinned
 
-__all__ = ["SearchSettings", "search_graph"]
-
 SearchMethod = Literal["boss", "mmhc"]
 
 # With more variables than this, orders are searched with few draws of sigma_h, and only the polish uses

@@ -17,8 +17,6 @@ from mtgbn._utils.compiled import ZERO, kernel
 from mtgbn.errors import InputError
 from mtgbn.model.arguments import check_scatters
 
-__all__ = ["find_candidates", "negative_log_tail"]
-
 # Larger conditioning sets cost time and power, and rarely separate variables that smaller ones do not.
 _MAX_CONDITIONING = 3
 

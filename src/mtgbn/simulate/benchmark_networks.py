@@ -8,8 +8,6 @@ import numpy as np
 
 from mtgbn.errors import InputError
 
-__all__ = ["NETWORKS", "BenchmarkNetwork", "load_network"]
-
 NETWORKS = ("ecoli70", "magic-niab", "magic-irri", "arth150")
 
 

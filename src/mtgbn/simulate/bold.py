@@ -20,14 +20,6 @@ from mtgbn.graphs import skeleton
 from mtgbn.graphs.dags import topological_order
 from mtgbn.simulate.perturbed import check_weights, random_network
 
-__all__ = [
-    "AlteredConnection",
-    "BoldSimulation",
-    "haemodynamic_response",
-    "simulate_bold_groups",
-    "slow_cosines",
-]
-
 # Of the double gamma, in seconds: delay of the response, of the undershoot after it, and the length.
 _DELAY, _UNDERSHOOT_AFTER, _RESPONSE_LENGTH = 6.0, 10.0, 32.0
 

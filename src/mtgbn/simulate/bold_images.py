@@ -16,8 +16,6 @@ from mtgbn._utils.tables import table_text
 from mtgbn.errors import InputError
 from mtgbn.simulate.bold import BoldSimulation, autoregression, slow_cosines
 
-__all__ = ["paint_images"]
-
 _SPACE = "space-MNI152NLin2009cAsym"
 _MOTION = ("trans_x", "trans_y", "trans_z", "rot_x", "rot_y", "rot_z")
 

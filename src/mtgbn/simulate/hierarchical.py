@@ -10,8 +10,6 @@ from mtgbn.errors import InputError
 from mtgbn.model.arguments import check_adjacencies, check_delta, check_positive_definite
 from mtgbn.tasks import Tasks
 
-__all__ = ["Simulation", "draw_covariance", "simulate_tasks"]
-
 
 class Simulation(NamedTuple):
     """Simulated tasks and the truth behind them."""

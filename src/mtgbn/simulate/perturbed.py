@@ -17,8 +17,6 @@ from mtgbn.simulate.hierarchical import Simulation
 from mtgbn.simulate.thresholded import row_counts
 from mtgbn.tasks import Tasks
 
-__all__ = ["check_weights", "perturb_network", "random_network", "simulate_perturbed"]
-
 
 def random_network(
     n_variables: int, n_edges: int, *, random_state: int | np.random.Generator | None = None

@@ -15,8 +15,6 @@ from mtgbn.model.arguments import check_delta
 from mtgbn.simulate.hierarchical import Simulation
 from mtgbn.tasks import Tasks
 
-__all__ = ["simulate_thresholded"]
-
 # Largest number of draws of one task's matrix for the same sigma_h, and of draws of sigma_h.
 _MOST_TRIES = 200
 _MOST_SCALES = 20

@@ -17,8 +17,6 @@ from mtgbn.errors import InputError
 from mtgbn.tasks.checks import finite_floats, refuse_constant
 from mtgbn.tasks.table import Table, as_matrix
 
-__all__ = ["Method", "effective_samples", "effective_size", "one_per_task"]
-
 Method = Literal["none", "ar1", "bartlett"]
 
 _METHODS = ("none", "ar1", "bartlett")

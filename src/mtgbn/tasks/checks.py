@@ -12,15 +12,6 @@ import numpy as np
 from mtgbn.errors import InputError
 from mtgbn.tasks.table import Table, as_matrix, is_missing
 
-__all__ = [
-    "check_degrees",
-    "check_scatter",
-    "finite_floats",
-    "refuse_constant",
-    "refuse_extreme",
-    "symmetric",
-]
-
 # Entries of a given scatter may differ by this much, relative to the product of the standard
 # deviations, from those of a symmetric, positive semidefinite matrix: data sources round.
 _SCATTER_TOLERANCE = 1e-8

@@ -35,8 +35,6 @@ from mtgbn.tasks.reduction import Options, ReducedTask, fill_unobserved, reduce_
 from mtgbn.tasks.table import Table, align, as_matrix
 from mtgbn.tasks.text_files import tables_from_folder
 
-__all__ = ["Tasks"]
-
 
 class Tasks:
     """Tasks over the same variables, each as a scatter with its degrees of freedom.

@@ -13,8 +13,6 @@ import numpy as np
 from mtgbn._utils.names import listed
 from mtgbn.errors import CollinearityWarning
 
-__all__ = ["TOLERANCE", "Relation", "find_relations", "warn_collinear"]
-
 # Every column is scaled to length one. It is a linear combination of other columns if the residual of
 # its regression on them is shorter than this: far above rounding errors (1e-16 times a condition
 # number), far below the noise of any measurement.

@@ -11,8 +11,6 @@ from mtgbn._utils.names import listed
 if TYPE_CHECKING:
     from mtgbn.tasks.collection import Tasks
 
-__all__ = ["data_warnings", "missing_values", "unequal_scales"]
-
 # Tasks in the same units hardly ever have variances with a larger ratio.
 _LARGEST_RATIO = 10.0
 # The absent variables of at most this many tasks are named.

@@ -15,15 +15,6 @@ from mtgbn.errors import InputError
 from mtgbn.tasks.table import Table, as_matrix, is_frame, is_missing
 from mtgbn.tasks.text_files import tables_from_folder, tables_from_long_file
 
-__all__ = [
-    "READING_OPTIONS",
-    "read_tables",
-    "tables_from_arrays",
-    "tables_from_file",
-    "tables_from_frames",
-    "tables_from_long",
-]
-
 _ACCEPTED = (
     "the path of a folder with one CSV/TSV file per task, of one long table or of an .npz, a "
     "dict or list of DataFrames, a dict or list of (rows x variables) arrays, a 3-D array, a 2-D "

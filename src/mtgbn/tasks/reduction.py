@@ -13,14 +13,6 @@ from mtgbn.tasks.checks import finite_floats, refuse_constant, refuse_extreme, s
 from mtgbn.tasks.collinearity import Relation, find_relations
 from mtgbn.tasks.table import Table
 
-__all__ = [
-    "Options",
-    "ReducedTask",
-    "fill_unobserved",
-    "reduce_table",
-    "without_empty_rows",
-]
-
 
 class Options(TypedDict, total=False):
     """Options of every constructor from raw data; `Tasks` describes them."""

@@ -12,8 +12,6 @@ import numpy as np
 from mtgbn._utils.names import check_names, check_variables, listed
 from mtgbn.errors import InputError
 
-__all__ = ["Table", "align", "align_with", "as_matrix", "is_frame", "is_missing", "usual_table"]
-
 
 class Table(NamedTuple):
     """The rows of one task as they were read, and where an error finds each of them."""

@@ -16,8 +16,6 @@ from mtgbn._utils.tables import DELIMITERS, read_table
 from mtgbn.errors import InputError
 from mtgbn.tasks.table import Table
 
-__all__ = ["MOST_SAMPLES", "sidecar", "tables_from_folder", "tables_from_long_file"]
-
 _EXTENSIONS = (*DELIMITERS, ".txt")
 # Names of series in BIDS derivatives (XCP-D, giga_connectome, mtgbn extract), and of other tables there.
 _SERIES = "sub-*_timeseries.tsv"

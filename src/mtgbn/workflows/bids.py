@@ -10,8 +10,6 @@ from mtgbn.workflows.compare import ComparisonRun, compare_folder
 from mtgbn.workflows.extract import extract_folder
 from mtgbn.workflows.output_folder import check_output_folder
 
-__all__ = ["run_bids"]
-
 _GROUP_FOLDER = "group"
 
 

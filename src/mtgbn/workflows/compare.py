@@ -39,8 +39,6 @@ from mtgbn.report.page import REPORT_FILE
 from mtgbn.tasks.data_warnings import data_warnings
 from mtgbn.workflows.output_folder import Progress, Tell, add_report, check_output_folder, silent
 
-__all__ = ["ComparisonRun", "Selection", "compare_folder"]
-
 # Subfolder for checkpoints and stores, and the file in it that says what they belong to.
 _WORK_FOLDER = "work"
 _IDENTITY_FILE = "identity.json"

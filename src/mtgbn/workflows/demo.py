@@ -7,15 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from mtgbn._utils.files import read_json, table_text, write_json, write_text
+from mtgbn._utils.files import read_json, write_json, write_text
+from mtgbn._utils.tables import table_text
 from mtgbn.errors import InputError
 from mtgbn.fmri.regions import load_regions
 from mtgbn.simulate import simulate_bold_groups
 from mtgbn.simulate.bold import BoldSimulation, slow_cosines
 from mtgbn.workflows.compare import ComparisonRun, compare_folder
 from mtgbn.workflows.output_folder import Progress, Tell, check_output_folder, silent
-
-__all__ = ["run_demo", "write_series"]
 
 _SERIES, _COMPARISON, _TABLE = "series", "comparison", "participants.tsv"
 _DESCRIPTION = "dataset_description.json"

@@ -13,8 +13,6 @@ from mtgbn.fmri.images import find_images, units_of
 from mtgbn.fmri.regions import Atlas, Regions, load_regions
 from mtgbn.workflows.output_folder import Progress, Tell, check_output_folder, silent
 
-__all__ = ["extract_folder"]
-
 
 def extract_folder(
     images: str | os.PathLike[str],

@@ -25,8 +25,6 @@ from mtgbn.tasks.data_warnings import data_warnings
 from mtgbn.workflows.output_folder import Progress, Tell, add_report, check_output_folder, silent
 from mtgbn.workflows.reading import read_tasks
 
-__all__ = ["FitRun", "fit_folder"]
-
 AnyEstimator = MTGBN | SIG | AVG | PaperMTGBN
 
 _CHECKPOINT = "checkpoint.npz"

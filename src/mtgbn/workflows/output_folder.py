@@ -9,8 +9,6 @@ from mtgbn.errors import ExtraNotInstalledError, InputError
 from mtgbn.report import report_of
 from mtgbn.report.page import REPORT_FILE
 
-__all__ = ["Progress", "Tell", "add_report", "check_output_folder", "silent"]
-
 Tell = Callable[[str], object]
 Progress = Callable[[str, int, int], object]
 

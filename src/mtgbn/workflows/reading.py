@@ -12,8 +12,6 @@ from mtgbn.tasks import Tasks, read_tables
 from mtgbn.tasks.autocorrelation import effective_size
 from mtgbn.tasks.table import Table
 
-__all__ = ["read_tasks"]
-
 # Rows whose effective sample size is a smaller share of their number are probably a time series.
 _SMALLEST_INDEPENDENT_SHARE = 0.7
 

@@ -8,8 +8,6 @@ from mtgbn._utils.compiled import kernel
 from mtgbn.chain.likelihoods import log_likelihoods
 from mtgbn.model.unstructured import log_prior_of_delta
 
-__all__ = ["DELTA_STEPS", "TARGET_DELTA_ACCEPTANCE", "update_delta"]
-
 # Above the largest, tasks are practically identical, and sums of sigma_h and scatters lose digits.
 # Below the smallest, which has a prior probability of 1e-5, they are practically unrelated.
 _SMALLEST_DELTA, _LARGEST_DELTA = 1e-3, 1e5

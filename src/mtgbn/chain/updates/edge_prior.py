@@ -9,8 +9,6 @@ import numpy as np
 from mtgbn.chain.state import ChainData, ChainState
 from mtgbn.model.edge_prior import EdgePrior
 
-__all__ = ["update_edge_prior"]
-
 # Metropolis steps per round, and their sizes for the logits of r and of 1/(1 + s).
 _STEPS = 10
 _STEP_SIZES = np.array([0.15, 0.3])

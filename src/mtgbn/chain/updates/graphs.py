@@ -21,8 +21,6 @@ from mtgbn.chain.likelihoods import (
 from mtgbn.model.edge_prior import EdgeTerms, add_edges, log_odds_of_edge
 from mtgbn.search.knowledge import Constraints
 
-__all__ = ["update_graphs", "walk"]
-
 # Shares of the kinds of moves; what is left over goes to new places in the order. Renewing the parents
 # of two variables costs scores in proportion to p, so with many variables its share is smaller.
 _TOGGLE, _EXCHANGE, _REVERSE, _RENEW, _RENEW_TIMES_P = 0.3, 0.1, 0.2, 0.05, 1.2

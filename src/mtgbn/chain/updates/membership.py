@@ -21,8 +21,6 @@ from mtgbn.model.edge_prior import (
     softplus,
 )
 
-__all__ = ["reassign_members", "update_membership"]
-
 # Graphs of members that are tried for a single task.
 _MAX_TRIED = 20
 

@@ -13,8 +13,6 @@ from mtgbn._utils.compiled import kernel
 from mtgbn.chain.state import SINGLE_DELTA
 from mtgbn.model.triangular import factorise, solve_backward, solve_forward
 
-__all__ = ["draw_missing", "update_missing_values"]
-
 
 @kernel(error_model="numpy")
 def update_missing_values(rng, data, state, sigma_h):

@@ -16,22 +16,6 @@ from mtgbn.model.family_terms import family_terms
 from mtgbn.model.log_determinants import LANES
 from mtgbn.model.posterior import Posterior
 
-__all__ = [
-    "TARGET_ACCEPTANCE",
-    "HMCInfo",
-    "Hamiltonian",
-    "TrajectorySettings",
-    "begin",
-    "contiguous_factor",
-    "degrees_of_freedom",
-    "empty_info",
-    "find_step_size",
-    "leapfrog",
-    "learned_inverse_mass",
-    "run_trajectories",
-    "update_sigma_h",
-]
-
 # An energy error beyond this is a divergence: the integrator has left the path for good.
 _DIVERGENCE = 1000.0
 
