@@ -6,12 +6,27 @@ import numpy as np
 
 from mtgbn.chain.kernel import run_rounds
 from mtgbn.chain.likelihoods import log_likelihoods
-from mtgbn.chain.state import ChainData, ChainState, ChainTrace, copy_of, empty_trace
+from mtgbn.chain.state import (
+    ChainData,
+    ChainState,
+    ChainTrace,
+    chain_data,
+    copy_of,
+    empty_trace,
+    first_state,
+)
 from mtgbn.chain.updates.edge_prior import update_edge_prior
 from mtgbn.chain.updates.missing_values import update_missing_values
-from mtgbn.chain.updates.sigma_h import contiguous_factor, learned_inverse_mass
+from mtgbn.chain.updates.sigma_h import (
+    begin_chain,
+    contiguous_factor,
+    learned_inverse_mass,
+)
 from mtgbn.errors import InputError
 from mtgbn.model.coordinates import from_unconstrained, to_unconstrained
+from mtgbn.model.edge_prior import EdgePrior
+from mtgbn.search.knowledge import no_constraints
+from mtgbn.tasks import Tasks
 
 # Rounds of adaptation after which the coordinates of Psi are centred anew and their masses learned.
 _LEARNING_ROUNDS = (10, 25, 50, 100, 200, 400)
@@ -56,6 +71,8 @@ def run_chain(
     if data.samples_edge_prior or data.incomplete.size:
         portion = 1  # their updates follow every round
     psi_factor = contiguous_factor(state.centre)
+    if state.step_size == 0:
+        begin_chain(rng, data, state, psi_factor)
     first = 0
     while first < n_rounds:
         last = min(first + portion, n_rounds)
@@ -130,3 +147,16 @@ def single_log_likelihoods(
         values,
     )
     return values
+
+
+def rehearse(begins: bool) -> None:
+    """Compile kernels on made-up data: the one with which a chain begins, or that of a round."""
+    rng = np.random.default_rng(0)
+    tasks = Tasks.from_arrays([rng.standard_normal((20, 3)) for _ in range(2)])
+    data = chain_data(tasks, no_constraints(3), n_moves=1)
+    graphs = np.zeros((2, 3, 3), dtype=bool)
+    state = first_state(data, tasks, graphs, delta=30.0, edge_prior=EdgePrior(0.5, 4.0))
+    if begins:
+        run_chain(data, state, rng, 0, adapts=False)
+    else:
+        run_chain(data, state._replace(step_size=np.array(0.1)), rng, 1, adapts=False)

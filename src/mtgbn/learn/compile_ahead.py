@@ -21,6 +21,7 @@ import numpy as np
 import mtgbn
 from mtgbn._utils.compiled import is_compiled
 from mtgbn.chain.kernel import run_rounds
+from mtgbn.chain.run import rehearse
 from mtgbn.graphs import consensus_members, cpdag
 from mtgbn.learn.parameters import posterior_network
 
@@ -32,8 +33,8 @@ import sys
 sys.path[:] = sys.argv[2:]
 import mtgbn
 if mtgbn.__file__ == sys.argv[1]:
-    from mtgbn.learn.joint import rehearse
-    rehearse()
+    from mtgbn.chain.run import rehearse
+    rehearse(begins=False)
 """
 
 # Set for the other process, which must not start a third one, whatever sys.executable is.
@@ -60,7 +61,7 @@ def compiling_chains() -> Iterator[None]:
         try:
             yield
             if process is not None:
-                _compile_ends()
+                _compile_the_rest()
                 process.wait(_TIME_LIMIT)
         except subprocess.TimeoutExpired:
             _logger.info("another process has not compiled the chains in %s s", _TIME_LIMIT)
@@ -114,8 +115,9 @@ def _start_process() -> subprocess.Popen | None:
         return None
 
 
-def _compile_ends() -> None:
-    """Compile what the end of a fit needs: the consensus of directions, and parameters."""
+def _compile_the_rest() -> None:
+    """Compile what else a fit needs: the start of a chain, the consensus of directions, parameters."""
+    rehearse(begins=True)
     adjacency = np.eye(3, k=1, dtype=bool)
     consensus_members(np.array([cpdag(adjacency)]))
     posterior_network(adjacency, np.eye(3), 10.0, np.eye(3)[None], 3.0).parameters()

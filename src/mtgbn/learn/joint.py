@@ -36,13 +36,12 @@ from mtgbn.model.edge_prior import (
     EdgePriorChoice,
     agreement_of,
     edge_counts,
-    edge_prior_of,
     free_pairs,
     shared_edge_prior,
     smoothed_density,
 )
 from mtgbn.model.unstructured import estimate_delta
-from mtgbn.search.knowledge import Constraints, no_constraints
+from mtgbn.search.knowledge import Constraints
 from mtgbn.search.methods import SearchSettings
 from mtgbn.tasks import Tasks
 
@@ -539,14 +538,3 @@ def spaced_draws(record: Record, n_draws: int) -> np.ndarray:
     per_chain = min(psi.shape[1], -(-n_draws // len(psi)))
     places = np.linspace(0, psi.shape[1] - 1, per_chain).round().astype(int)
     return psi[:, places].reshape(-1, *psi.shape[2:]) * record.mean_delta
-
-
-def rehearse() -> None:
-    """Run a round of a chain on made-up data, so that its kernel is compiled."""
-    rng = np.random.default_rng(0)
-    tasks = Tasks.from_arrays([rng.standard_normal((20, 3)) for _ in range(2)])
-    prior = edge_prior_of("shared", tasks.variables).prior
-    data = chain_data(tasks, no_constraints(3), n_moves=1)
-    graphs = np.zeros((2, 3, 3), dtype=bool)
-    chain = first_state(data, tasks, graphs, delta=_FIRST_DELTA, edge_prior=prior)
-    run_chain(data, chain, rng, 1, adapts=False)

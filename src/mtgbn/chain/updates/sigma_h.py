@@ -79,14 +79,14 @@ class Hamiltonian(NamedTuple):
 
 @kernel(error_model="numpy", inline="always")
 def update_sigma_h(rng, data, state, psi_factor, sigma_h):
-    """Update sigma_h given the members' graphs and delta.
+    """Update sigma_h given the members' graphs and delta: one trajectory.
 
     Parameters
     ----------
     rng : numpy.random.Generator
     data : ChainData
     state : ChainState
-        The coordinates change; a chain that has not begun gets masses and a step size.
+        The coordinates change.
     psi_factor : array (p, p)
         Cholesky factor of ``state.centre``.
     sigma_h : array (p, p)
@@ -97,6 +97,26 @@ def update_sigma_h(rng, data, state, psi_factor, sigma_h):
     acceptance : float
     divergent : bool
     """
+    p = data.psi_scales.size
+    hamiltonian, work = _given_graphs(data, state, psi_factor)
+    draws = np.empty((1, p, p))
+    info = HMCInfo(
+        np.empty(1), np.empty(1), np.empty(1, dtype=np.int64), np.empty(1, dtype=np.bool_)
+    )
+    settings = TrajectorySettings(0.0, _LENGTH, _JITTER, TARGET_ACCEPTANCE, _MAX_STEPS)
+    step_size = state.step_size[()]
+    run_trajectories(
+        rng, hamiltonian, state.coordinates, step_size, False, settings, work, draws, info
+    )
+    for i in range(p):
+        for j in range(p):
+            sigma_h[i, j] = draws[0, i, j]
+    return info.acceptance[0], info.divergent[0]
+
+
+@kernel(error_model="numpy", inline="always")
+def _given_graphs(data, state, psi_factor):
+    """The Hamiltonian of sigma_h given the members' graphs and delta, and room for its gradients."""
     p = data.psi_scales.size
     delta = state.delta[()]
     terms = family_terms(state.adjacencies, state.members, state.scatters, data.ns, delta)
@@ -111,53 +131,28 @@ def update_sigma_h(rng, data, state, psi_factor, sigma_h):
     for i in range(p):
         for j in range(p):
             centre_factor[i, j] = sqrt(delta) * psi_factor[i, j]
-    hamiltonian = Hamiltonian(
-        Posterior(terms, data.log_determinant_coefficient, 0.0, p, delta * data.psi_scales),
-        centre_factor,
-        state.inverse_mass,
-        np.empty((0, 0)),
-    )
-    if state.step_size[()] == 0.0:
-        state.step_size[()] = begin(rng, hamiltonian, state.coordinates, work)
-    draws = np.empty((1, p, p))
-    info = HMCInfo(
-        np.empty(1), np.empty(1), np.empty(1, dtype=np.int64), np.empty(1, dtype=np.bool_)
-    )
-    settings = TrajectorySettings(0.0, _LENGTH, _JITTER, TARGET_ACCEPTANCE, _MAX_STEPS)
-    run_trajectories(
-        rng,
-        hamiltonian,
-        state.coordinates,
-        state.step_size[()],
-        False,
-        settings,
-        work,
-        draws,
-        info,
-    )
-    for i in range(p):
-        for j in range(p):
-            sigma_h[i, j] = draws[0, i, j]
-    return info.acceptance[0], info.divergent[0]
+    posterior = Posterior(terms, data.log_determinant_coefficient, 0.0, p, delta * data.psi_scales)
+    return Hamiltonian(posterior, centre_factor, state.inverse_mass, np.empty((0, 0))), work
 
 
-@kernel(error_model="numpy", inline="always")
-def begin(rng, hamiltonian, position, work):
-    """Choose masses and a position near the centre, in place; return a step size.
+@kernel(error_model="numpy")
+def begin_chain(rng, data, state, psi_factor):
+    """Choose masses, coordinates near the centre, and a step size, in place.
 
     Around its mean, a Wishart distribution with n degrees of freedom has variance 1/n in the whitened
-    coordinates below the diagonal and 1/(2 n) on it. The position is drawn from that distribution,
-    so that R-hat can tell chains apart.
+    coordinates below the diagonal and 1/(2 n) on it. The coordinates are drawn from that distribution,
+    so that R-hat can tell chains apart. Arguments as for `update_sigma_h`.
     """
+    hamiltonian, work = _given_graphs(data, state, psi_factor)
     degrees = degrees_of_freedom(hamiltonian.posterior, hamiltonian.centre_factor, work)
     index = 0
-    for i in range(hamiltonian.posterior.n_variables):
+    for i in range(data.psi_scales.size):
         for j in range(i + 1):
             variance = (0.5 if i == j else 1.0) / degrees
-            hamiltonian.inverse_mass[index] = variance
-            position[index] = np.sqrt(variance) * rng.standard_normal()
+            state.inverse_mass[index] = variance
+            state.coordinates[index] = np.sqrt(variance) * rng.standard_normal()
             index += 1
-    return find_step_size(rng, hamiltonian, position, work)
+    state.step_size[()] = find_step_size(rng, hamiltonian, state.coordinates, work)
 
 
 @kernel(error_model="numpy", inline="always")
