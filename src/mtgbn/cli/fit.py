@@ -9,7 +9,7 @@ from mtgbn.cli.cluster import connected
 from mtgbn.cli.edge_prior import EdgePriorFile, read_edge_prior
 from mtgbn.cli.methods import METHODS
 from mtgbn.cli.output import Screen, duration
-from mtgbn.learn.explore import N_BLOCKS
+from mtgbn.learn.joint_posterior import N_BLOCKS
 from mtgbn.results import summarise
 from mtgbn.results.folder import RESULT_FILE
 from mtgbn.search import Knowledge

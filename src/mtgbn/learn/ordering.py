@@ -4,7 +4,7 @@ Searches break ties by position, and chains walk through coordinates one by one.
 same data give the same result, however their columns and tasks are arranged.
 """
 
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -59,7 +59,8 @@ class Ordering(NamedTuple):
             What its last axes are, one letter each: t for tasks, v for variables.
         """
         if axes.startswith("t"):
-            array = np.take(array, np.argsort(self.task_order), axis=-len(axes))
+            chosen: Any = (..., np.argsort(self.task_order), *[slice(None)] * (len(axes) - 1))
+            array = array[chosen]
         variables = np.argsort(self.variable_order)
         if axes.endswith("vv"):
             return array[..., variables[:, None], variables]
