@@ -5,7 +5,7 @@ import pytest
 from arviz_stats.base import array_stats
 from scipy.special import logsumexp
 
-from mtgbn.sampling import diagnostics
+from mtgbn.chain import diagnostics
 
 AXES = {"chain_axis": 1, "draw_axis": 2}
 PAIRS = {
