@@ -213,8 +213,8 @@ def test_without_data_skeletons_follow_the_edge_prior(n_single):
     graphs = graphs.reshape(len(codes), m, p, p)
     joined = graphs + np.swapaxes(graphs, 2, 3)
     pairs = np.triu_indices(p, 1)
-    together = joined[:, members].sum(axis=1)[:, *pairs]
-    counts = np.bincount(together.ravel(), minlength=3)
+    n_having = joined[:, members].sum(axis=1)[:, *pairs]
+    counts = np.bincount(n_having.ravel(), minlength=3)
     single = [prior.log_probability(np.array([[0, c], [c, 0]]), 2) for c in range(3)]
     expected = np.exp(single) * [1, 2, 1]
     np.testing.assert_allclose(counts / counts.sum(), expected, atol=0.02)

@@ -255,7 +255,7 @@ def test_scattered_values_against_numerical_integration():
     sigma_h, delta = np.array([[9.0, 3.0], [3.0, 8.0]]), 10.0
     expected = integrate_covariance(rows, sigma_h, delta)
     np.testing.assert_allclose(integrate_covariance(rows, sigma_h, delta, 55), expected, rtol=1e-4)
-    for adjacency in (complete_dag(2), complete_dag(2).T):  # Markov equivalent
+    for adjacency in (dag(2, (0, 1)), dag(2, (1, 0))):  # Markov equivalent
         scatters = run(rng, rows, adjacency, sigma_h, delta, 20_000)
         covariances = (sigma_h + scatters)[:, [0, 0, 1], [0, 1, 1]] / (delta + 15 - 2)
         assert np.abs(z_scores(batch_means(covariances), expected)).max() < Z_LIMIT
