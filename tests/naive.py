@@ -9,7 +9,7 @@ cancellation.
 import itertools
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import betaln, gammaln
 
 from mtgbn.graphs.chordal import triangulate
 
@@ -147,6 +147,49 @@ def log_posterior_up_to_a_constant(sigma_h, adjacencies, scatters, ns, nu0, kind
             total += log_normaliser(triangulated_sets(adjacency), delta, sigma_h)
             total -= ell(tuple(range(p)), delta, sigma_h)
     return total
+
+
+def log_probability_of_skeletons(density, similarity, counts, n_tasks, free=None):
+    """Joint log prior of skeletons, of which ``counts`` (p, p) have each pair: Beta functions.
+
+    ``density`` is (p, p); without ``free`` (p, p) all pairs count.
+    """
+    pairs = np.triu_indices(len(counts), 1)
+    is_counted = np.ones(len(pairs[0]), dtype=bool) if free is None else free[pairs]
+    r, present = density[pairs][is_counted], counts[pairs][is_counted]
+    absent = n_tasks - present
+    if np.isinf(similarity):
+        return np.sum(present * np.log(r) + absent * np.log(1 - r))
+    a, b = similarity * r, similarity * (1 - r)
+    return np.sum(betaln(a + present, b + absent) - betaln(a, b))
+
+
+def log_probability_of_directions(directed_counts, agreement):
+    """Log prior of the directions, i -> j in ``directed_counts[i, j]`` tasks; 0 if not shared.
+
+    It is relative to directions by the toss of a coin, as in docs/model.md.
+    """
+    if np.isinf(agreement):
+        return 0.0
+    pairs = np.triu_indices(len(directed_counts), 1)
+    forward, backward = directed_counts[pairs], directed_counts.T[pairs]
+    of_shares = betaln(agreement + forward, agreement + backward) - betaln(agreement, agreement)
+    return np.sum(of_shares + (forward + backward) * np.log(2))
+
+
+def log_odds_of_edge(density, similarity, agreement, *, forward, backward, n_others):
+    """Log prior odds of i -> j, which ``forward`` of ``n_others`` tasks have; ``backward`` have j -> i.
+
+    These are predictive probabilities of Beta distributions.
+    """
+    joined = forward + backward
+    log_odds = np.log(density / (1 - density))
+    if np.isfinite(similarity):
+        a, b = similarity * density, similarity * (1 - density)
+        log_odds = np.log((a + joined) / (b + n_others - joined))
+    if np.isfinite(agreement):
+        log_odds += np.log(2 * (agreement + forward) / (2 * agreement + joined))
+    return log_odds
 
 
 def symmetric_gradient(function, matrix):

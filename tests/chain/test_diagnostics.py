@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 from arviz_stats.base import array_stats
-from mtgbn.sampling import diagnostics
 from scipy.special import logsumexp
+
+from mtgbn.chain import diagnostics
 
 AXES = {"chain_axis": 1, "draw_axis": 2}
 PAIRS = {

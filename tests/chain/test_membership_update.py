@@ -1,147 +1,178 @@
-"""Compiled sums over the tasks' edges against the same in numpy, and against all graphs."""
+"""The update of the membership against its naive twin and against all memberships."""
 
 import itertools
 
+import naive_updates
 import numpy as np
 import pytest
-from mtgbn.sampling.shared_edges import (
-    EdgeTerms,
-    GraphStates,
-    add_log_odds,
-    draw_members,
-    log_odds_of_edge,
-    log_probability_of_edges,
+from chain_problems import (
+    MIXED_GRAPHS,
+    assert_same,
+    chain_of,
+    dag,
+    repeat_update_of_membership,
+    some_arrays,
+    some_constraints,
 )
+from scipy.special import betaln, log_expit
 
-from mtgbn.graphs.dags import topological_order
-from mtgbn.model.edge_prior import EdgePrior, log_odds_of_directions, log_probability_of_directions
+from mtgbn.chain.state import copy_of, with_edge_prior
+from mtgbn.chain.updates.membership import reassign_members
+from mtgbn.graphs import topological_order
+from mtgbn.model.edge_prior import EdgePrior
+from mtgbn.tasks import Tasks
 
-ALONE = EdgePrior(0.3, np.inf)
-
-
-def random_states(rng, m, p, density=0.4):
-    adjacencies = np.array([np.triu(rng.random((p, p)) < density, 1) for _ in range(m)])
-    for adjacency in adjacencies:
-        order = rng.permutation(p)
-        adjacency[:] = adjacency[np.ix_(order, order)]
-    orders = np.array([topological_order(each) for each in adjacencies])
-    return GraphStates(adjacencies, orders, rng.random(m) < 0.7)
+GRAPHS = np.array([*MIXED_GRAPHS, MIXED_GRAPHS[0], dag(4, (2, 3)), dag(4)])
+TASKS = Tasks.from_arrays(some_arrays(m=6, seed=3))
+SINGLE = EdgePrior(0.2, np.inf)
 
 
-def terms_of(prior, agreement, p):
-    alone = np.ascontiguousarray(ALONE.matrix_of_log_odds(p))
-    return EdgeTerms(prior.matrix(p), float(prior.similarity), float(agreement), alone)
+@pytest.mark.parametrize("knows", [False, True])
+@pytest.mark.parametrize(("similarity", "agreement"), [(0.5, 0.8), (8.0, np.inf), (np.inf, np.inf)])
+def test_it_is_its_twin(similarity, agreement, knows):
+    constraints = some_constraints(4) if knows else None
+    graphs = GRAPHS.copy()
+    if knows:
+        graphs[:, 2, 3], graphs[:, 3, 2] = True, False
+        graphs[:, 0, 1] = graphs[:, 0, 3] = False
+    seen = set()
+    for seed in range(12):
+        rng, twin_rng = np.random.default_rng(seed), np.random.default_rng(seed)
+        data, state = chain_of(
+            TASKS,
+            start=graphs,
+            constraints=constraints,
+            prior=EdgePrior(0.3, similarity),
+            agreement=agreement,
+            members=[True, True, False, True, False, False],
+        )
+        state = with_edge_prior(state, EdgePrior(0.3, similarity), SINGLE)
+        twin = copy_of(state)
+        advantages = np.linspace(-1.5, 1.5, 6)
+        repeat_update_of_membership(rng, data, state, advantages, np.empty((1, 6), dtype=bool))
+        naive_updates.update_membership(twin_rng, data, twin, advantages)
+        assert_same(state, twin)
+        assert rng.bit_generator.state == twin_rng.bit_generator.state
+        seen.add(tuple(state.members))
+    assert len(seen) > 3
 
 
-def random_density(rng, p):
-    density = rng.uniform(0.05, 0.6, (p, p))
-    return (density + density.T) / 2
-
-
-PRIORS = [
-    ("one density", 0.2, 3.0, 2.5),
-    ("a density per pair", None, 3.0, 2.5),
-    ("unrelated", 0.2, np.inf, np.inf),
-    ("almost identical", 0.2, 1e-6, 1e-3),
-    ("hardly related", 0.2, 1e9, 1e9),
-]
-
-
-@pytest.fixture(params=PRIORS, ids=lambda each: each[0])
-def case(request):
-    _, density, similarity, agreement = request.param
-    rng = np.random.default_rng(3)
-    m, p = 7, 6
-    prior = EdgePrior(random_density(rng, p) if density is None else density, similarity)
-    states = random_states(rng, m, p)
-    counts = states.adjacencies[states.members].sum(axis=0)
-    return prior, agreement, states, counts
-
-
-def test_log_odds_against_numpy(case):
-    prior, agreement, states, counts = case
-    m, p, _ = states.adjacencies.shape
-    total = np.ones((m, p, p))
-    add_log_odds(states, counts, terms_of(prior, agreement, p), total)
-    for t, adjacency in enumerate(states.adjacencies):
-        belongs = bool(states.members[t])
-        there = counts - (adjacency & belongs)
-        n_others = int(states.members.sum()) - belongs
-        expected = prior.log_odds(there + there.T, n_others)
-        expected = expected + log_odds_of_directions(there, there + there.T, agreement)
-        off = ~np.eye(p, dtype=bool)
-        np.testing.assert_allclose(total[t][off] - 1, expected[off], rtol=1e-9, atol=1e-12)
-
-
-def test_log_probability_against_numpy(case):
-    prior, agreement, states, counts = case
-    p = len(counts)
-    free = np.ones((p, p), dtype=bool)
-    free[0, 1] = free[1, 0] = False
-    outside = states.adjacencies[~states.members]
-    joined = outside | np.swapaxes(outside, 1, 2)
-    expected = (
-        prior.log_probability(counts + counts.T, int(states.members.sum()), free)
-        + log_probability_of_directions(counts, agreement)
-        + ALONE.log_probability(joined.sum(axis=0), len(joined), free)
-    )
-    found = log_probability_of_edges(states, counts, terms_of(prior, agreement, p), free)
-    # betaln of numbers around 1e9 has lost digits; the products have not
-    assert found == pytest.approx(expected, rel=1e-9, abs=1e-4 if agreement > 1e6 else 1e-9)
-
-
-def test_log_probability_of_many_tasks_stays_in_range():
-    """With 3000 tasks the products leave the range of floating-point numbers many times over."""
+@pytest.mark.parametrize("single_prior", [None, EdgePrior(0.35, np.inf)])
+def test_given_the_graphs_every_membership_has_its_probability(single_prior):
+    """Every set of members has the probability that the priors and the likelihoods say."""
+    m, p = 3, 4
     rng = np.random.default_rng(0)
-    prior, m, p = EdgePrior(1e-3, 4.0), 3000, 3
-    states = random_states(rng, m, p)
-    states.members[:] = True
-    counts = states.adjacencies.sum(axis=0)
-    free = np.ones((p, p), dtype=bool)
-    expected = prior.log_probability(counts + counts.T, m) + log_probability_of_directions(
-        counts, 50.0
-    )
-    found = log_probability_of_edges(states, counts, terms_of(prior, 50.0, p), free)
-    assert found == pytest.approx(expected, rel=1e-10)
+    adjacencies = np.array([np.triu(rng.random((p, p)) < 0.5, 1) for _ in range(m)])
+    adjacencies[1] = adjacencies[0]
+    adjacencies[2] = adjacencies[2].T
+    joined = adjacencies | np.swapaxes(adjacencies, 1, 2)
+    advantages = np.array([0.3, -0.8, 1.2])
+    prior = EdgePrior(0.15, 0.4)
+    data, state = chain_of(start=adjacencies, prior=prior)
+    state = with_edge_prior(state, prior, single_prior)
+    single_prior = prior.single() if single_prior is None else single_prior
+    sets = list(itertools.product((False, True), repeat=m))
+    logarithms = []
+    for each in map(np.array, sets):
+        k = int(each.sum())
+        logarithms.append(
+            betaln(k + 1, m - k + 1)
+            + prior.log_probability(joined[each].sum(axis=0), k)
+            + single_prior.log_probability(joined[~each].sum(axis=0), m - k)
+            + advantages[each].sum()
+        )
+    expected = np.exp(np.array(logarithms) - max(logarithms))
+    expected /= expected.sum()
+    n = 20_000
+    members = np.empty((n, m), dtype=bool)
+    repeat_update_of_membership(rng, data, state, advantages, members)
+    found = np.bincount(members @ [4, 2, 1], minlength=8) / n
+    assert np.sort(expected)[-2] > 0.1  # several sets are probable
+    # Five standard errors if no more than a fifth of the draws is worth anything.
+    tolerance = 5 * np.sqrt(expected * (1 - expected) / (n / 5)) + 1e-3
+    assert (np.abs(found - expected) < tolerance).all(), (found, expected)
 
 
-def test_log_probability_of_tiny_densities():
-    """Densities that no two of can be multiplied."""
-    rng = np.random.default_rng(2)
-    density = np.where(rng.random((4, 4)) < 0.5, 1e-140, 1e-200)
-    prior = EdgePrior(np.triu(density, 1) + np.triu(density, 1).T + 0.5 * np.eye(4), 4.0)
-    states = random_states(rng, 5, 4)
-    states.members[:] = True
-    counts = states.adjacencies.sum(axis=0)
-    found = log_probability_of_edges(
-        states, counts, terms_of(prior, np.inf, 4), np.ones((4, 4), dtype=bool)
-    )
-    assert found == pytest.approx(prior.log_probability(counts + counts.T, 5), rel=1e-12)
+def test_certain_members():
+    data, state = chain_of(TASKS, start=GRAPHS)
+    advantages = np.where(np.arange(6) % 2, 1e6, -1e6)
+    members = np.empty((2, 6), dtype=bool)
+    repeat_update_of_membership(np.random.default_rng(1), data, state, advantages, members)
+    np.testing.assert_array_equal(members, [advantages > 0] * 2)
+    np.testing.assert_array_equal(state.counts, GRAPHS[advantages > 0].sum(axis=0))
 
 
-def test_a_task_with_every_graph_has_normalised_probabilities():
-    """Summed over all graphs along an order, P(graph | belongs) is 1: what `draw_members` rests on."""
-    p, rng = 4, np.random.default_rng(0)
-    terms = terms_of(EdgePrior(0.15, 0.4), 1.5, p)
-    counts = np.triu(rng.integers(0, 3, (p, p)), 1)
-    places = np.argwhere(np.triu(np.ones((p, p), dtype=bool), 1))
-    odds = np.array(
-        [log_odds_of_edge(terms, i, j, counts[i, j], counts[j, i], 5) for i, j in places]
-    )
-    total = 0.0
-    for present in itertools.product((False, True), repeat=len(places)):
-        total += np.exp(odds[np.array(present)].sum() - np.logaddexp(0, odds).sum())
-    assert total == pytest.approx(1)
+# Changes of the membership and the graph at once.
 
 
-def test_certain_members_and_counts_are_kept_up_to_date():
-    rng = np.random.default_rng(1)
-    m, p = 6, 5
-    states = random_states(rng, m, p)
-    counts = states.adjacencies[states.members].sum(axis=0)
-    advantages = np.where(np.arange(m) % 2, 1e6, -1e6)
-    everything = np.tile(~np.eye(p, dtype=bool), (m, 1, 1))
-    terms = terms_of(EdgePrior(0.2, 3.0), 2.5, p)
-    draw_members(rng, states, counts, advantages, terms, everything, everything)
-    np.testing.assert_array_equal(states.members, advantages > 0)
-    np.testing.assert_array_equal(counts, states.adjacencies[states.members].sum(axis=0))
+def log_density_of_task(data, state, t, graph, is_member, sigma_h):
+    """Log density of a task's data, graph and membership given the others, up to a constant."""
+    state = copy_of(state)
+    state.adjacencies[t] = graph
+    value = naive_updates.log_likelihood(data, state, t, sigma_h, is_member)
+    for i, j in itertools.combinations(topological_order(graph), 2):
+        if data.free[i, j]:
+            odds = naive_updates.log_odds_of_edge(data, state, t, i, j, is_member)
+            odds += naive_updates.one_way(data, i, j)
+            value += log_expit(odds if graph[i, j] else -odds)
+    n_others = int(state.members.sum() - state.members[t])
+    m = len(state.members)
+    return value + betaln(n_others + 1 + is_member, m - n_others - is_member + 1)
+
+
+def reassigned(data, state, sigma_h, single_graphs):
+    """The twin of `reassign_members`: one task after the other, with everything computed anew."""
+    state = copy_of(state)
+    for t in range(len(state.members)):
+        others = [u for u in np.flatnonzero(state.members) if u != t]
+        was_member, now = bool(state.members[t]), state.adjacencies[t].copy()
+        if not others:
+            continue
+        candidates = single_graphs[[t]] if was_member else state.adjacencies[others[:20]]
+        values = [
+            log_density_of_task(data, state, t, each, not was_member, sigma_h)
+            for each in candidates
+        ]
+        stays = log_density_of_task(data, state, t, now, was_member, sigma_h)
+        if max(values) > stays:
+            state.members[t] = not was_member
+            state.adjacencies[t] = candidates[int(np.argmax(values))]
+            state.orders[t] = topological_order(state.adjacencies[t])
+    state.counts[:] = state.adjacencies[state.members].sum(axis=0)
+    return state
+
+
+@pytest.mark.parametrize("knows", [False, True])
+@pytest.mark.parametrize("agreement", [0.8, np.inf])
+def test_tasks_join_or_leave_where_another_graph_makes_that_more_probable(agreement, knows):
+    constraints, graphs = None, GRAPHS.copy()
+    if knows:
+        constraints = some_constraints(4)
+        graphs[:, 2, 3], graphs[:, 3, 2] = True, False
+        graphs[:, 0, 1] = False
+    single_graphs = np.roll(graphs, 2, axis=0)
+    prior, m = EdgePrior(0.3, 1.0), len(TASKS)
+    n_joined = n_left = 0
+    for scale, n_members in itertools.product(np.geomspace(0.2, 20, 12), (0, 1, 3, 6)):
+        data, state = chain_of(
+            TASKS,
+            start=graphs,
+            constraints=constraints,
+            members=np.arange(m) < n_members,
+            prior=prior,
+            agreement=agreement,
+        )
+        state = with_edge_prior(state, prior, SINGLE)
+        before, sigma_h = copy_of(state), scale * 10.0 * state.centre
+        found = reassign_members(data, state, sigma_h, single_graphs)
+        assert_same(found, reassigned(data, state, sigma_h, single_graphs))
+        assert_same(state, before)  # not changed in place
+        n_joined += (found.members & ~state.members).sum()
+        n_left += (state.members & ~found.members).sum()
+    assert n_joined > 3
+    assert n_left > 3
+
+
+def test_members_that_are_held_fixed_are_not_reassigned():
+    data, state = chain_of(TASKS, start=GRAPHS, samples_membership=False)
+    assert reassign_members(data, state, 1e6 * state.centre, GRAPHS) is state

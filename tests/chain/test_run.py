@@ -1,8 +1,8 @@
-"""Sampling everything together, against what its own prior says.
+"""Whole chains against what their prior says; runs in portions, adaptation, stopping.
 
 If data are drawn anew from the model after every round of a chain, given all else, then graphs, edge
-prior, delta and Psi must keep their prior distributions (Geweke 2004): an exact check of all conditional
-distributions together. With data held fixed, the ranks of true parameters among draws must be uniform
+prior, delta, membership and Psi must keep their prior distributions (Geweke 2004): an exact check of all
+updates at once. With data held fixed, the ranks of true parameters among draws must be uniform
 (simulation-based calibration).
 """
 
@@ -11,31 +11,22 @@ import itertools
 import numpy as np
 import pytest
 from arviz_stats.base import array_stats
-from mtgbn.sampling.graph_moves import Alone
-from mtgbn.sampling.joint import (
-    begin_chain,
-    joint_model,
-    run_rounds,
-)
-from mtgbn.sampling.shared_edges import GraphStates, draw_members
-from scipy.special import betaln, comb
+from chain_problems import SINGLE_DELTA, assert_same, chain_of, incomplete_tasks
+from scipy.special import comb
 from scipy.stats import invgamma, invwishart, kstest
 
-from mtgbn.model.edge_prior import EdgePrior, EdgePriorChoice
+from mtgbn.chain.run import run_chain
+from mtgbn.chain.state import copy_of
+from mtgbn.model.edge_prior import EdgePrior
 from mtgbn.model.unstructured import TYPICAL_DELTA
-from mtgbn.simulate import simulate_tasks
-from mtgbn.simulate.hierarchical import draw_covariance
+from mtgbn.search.knowledge import Constraints, no_constraints
+from mtgbn.simulate import draw_covariance, simulate_tasks
 from mtgbn.tasks import Tasks
 
-SAMPLED = EdgePriorChoice(EdgePrior(0.5, 1.0), "sampled")
-FIXED = EdgePriorChoice(EdgePrior(0.4, 1.0))
+PRIOR = EdgePrior(0.4, 1.0)
 
 # Two-sided; a few dozen comparisons with it have a false alarm in a thousand runs.
 MOST_DEVIATIONS = 4.5
-
-
-def free(m, p):
-    return np.tile(~np.eye(p, dtype=bool), (m, 1, 1)), np.zeros((p, p), dtype=bool), p - 1
 
 
 def draw_scatter(rng, adjacency, sigma_h, delta, n):
@@ -47,40 +38,44 @@ def draw_scatter(rng, adjacency, sigma_h, delta, n):
     return rows.T @ rows
 
 
-def successive_conditional(n, n_rounds, nu0, choice, has_outsiders=False, m=2, p=3, seed=0):
-    """Let chain and data take turns; n = 0: no data at all. The trace and how many tasks belonged."""
+def successive_conditional(n, n_rounds, *, delta=None, seed=0, **options):
+    """Let chain and data take turns; n = 0: no data at all. Without a ``delta`` it is sampled.
+
+    The trace by name, with the number of members and of divergent trajectories in every round.
+    """
+    m, p = 2, 3
     rng = np.random.default_rng(seed)
     size = n if n else 1e-9
     tasks = Tasks(np.array([size * np.eye(p)] * m), np.full(m, float(size)))
-    scales, own = np.array([0.5, 1.0, 3.0]), np.array([1.0, 0.6, 2.0])
-    # In a fit both come from the data, which the model knows nothing of.
-    model = joint_model(tasks, nu0, choice, free(m, p), 60, has_outsiders)._replace(
-        scales=scales, alone=Alone(np.tile(own, (m, 1)), 3.0)
+    data, state = chain_of(
+        tasks,
+        prior=PRIOR,
+        delta=20.0 if delta is None else delta,
+        n_moves=60,
+        samples_delta=delta is None,
+        **options,
     )
-    delta = 20.0 if nu0 is None else nu0 - p + 1
-    state = begin_chain(model, tasks, np.zeros((m, p, p), dtype=bool), delta)
-    warmup = 150
-    numbers = np.empty((6, n_rounds))
-    psi = np.empty((n_rounds, p, p))
-    for k in range(-warmup, n_rounds):
-        trace, state = run_rounds(model, state, rng, 1, adapt=k < 0)
+    # In a fit both come from the data, which the model knows nothing of.
+    single_scales = np.array([1.0, 0.6, 2.0])
+    data.psi_scales[:] = 0.5, 1.0, 3.0
+    data.single_scales[:] = single_scales
+    _, state = run_chain(data, state, rng, 25, adapts=True)
+    rounds = []
+    for k in range(-125, n_rounds):
+        trace, state = run_chain(data, state, rng, 1, adapts=k < 0)
         if k >= 0:
-            psi[k] = trace.psi[0]
-            numbers[:, k] = (
-                *(trace.delta[0], trace.density[0], trace.similarity[0], trace.n_edges[0]),
-                *(state.members.sum(), trace.diverging),
-            )
-        if n:
-            scatters = np.array(
-                [
-                    draw_scatter(rng, adjacency, state.delta * state.hmc.sigma_h, state.delta, n)
-                    if belongs
-                    else draw_scatter(rng, adjacency, np.diag(own), 3.0, n)
-                    for adjacency, belongs in zip(state.adjacencies, state.members, strict=True)
-                ]
-            )
-            model, state = model._replace(scatters=scatters), state._replace(scatters=scatters)
-    return psi, scales, *numbers
+            rounds.append(trace)
+        now = float(state.delta)
+        for t in range(m if n else 0):
+            prior = now * trace.psi[0], now
+            if not state.members[t]:
+                prior = np.diag(single_scales), SINGLE_DELTA
+            state.scatters[t] = draw_scatter(rng, state.adjacencies[t], *prior, n)
+    names = ("psi", "delta", "density", "similarity", "n_edges")
+    found = {name: np.array([getattr(each, name)[0] for each in rounds]) for name in names}
+    found["n_members"] = np.array([each.members.sum() for each in rounds])
+    found["is_divergent"] = np.array([each.n_divergent for each in rounds])
+    return data.psi_scales, found
 
 
 def deviations(indicator, expected, values=None):
@@ -129,115 +124,54 @@ def assert_edges(n_edges, expected):
         assert abs(deviations(n_edges <= most, share, n_edges)) < MOST_DEVIATIONS, most
 
 
-def usual_divergences(psi, diverging):
+def usual_divergences(found):
     """Share of trajectories that diverged where Psi is not far out."""
-    usual = np.array([np.linalg.cond(each) for each in psi]) < 100
+    usual = np.array([np.linalg.cond(each) for each in found["psi"]]) < 100
     assert usual.mean() > 0.5
-    return diverging[usual].mean()
+    return found["is_divergent"][usual].mean()
 
 
 @pytest.mark.parametrize("n", [0, 4])
 def test_everything_keeps_its_prior(n):
-    psi, scales, delta, density, similarity, n_edges, _, diverging = successive_conditional(
-        n, 1500, None, SAMPLED
-    )
-    assert_psi_has_its_prior(psi, scales)
-    assert_uniform(delta / (delta + TYPICAL_DELTA), "delta")
-    assert_uniform(density, "r")
-    assert_uniform(1 / (1 + similarity), "s")
+    options = {"samples_membership": False, "samples_edge_prior": True}
+    scales, found = successive_conditional(n, 1500, **options)
+    assert_psi_has_its_prior(found["psi"], scales)
+    assert_uniform(found["delta"] / (found["delta"] + TYPICAL_DELTA), "delta")
+    assert_uniform(found["density"], "r")
+    assert_uniform(1 / (1 + found["similarity"]), "s")
     middles = (np.arange(40) + 0.5) / 40
     priors = [EdgePrior(r, 1 / c - 1) for r, c in itertools.product(middles, middles)]
     expected = total_edges(3, 2, priors)
     assert expected @ np.arange(7) == pytest.approx(3)  # six possible edges, r is 1/2 on average
-    assert_edges(n_edges, expected)
+    assert_edges(found["n_edges"], expected)
     # The prior of Psi has heavy tails; far out one step size is too long, and trajectories diverge. How
-    # often differs between runs: 0 to 1.2 % of the usual ones, so three are looked at together.
-    shares = [usual_divergences(psi, diverging)]
+    # often differs between runs: 0 to 1.2 % of the usual ones, so the mean of three runs is compared.
+    shares = [usual_divergences(found)]
     for seed in (1, 2):
-        psi, *_, diverging = successive_conditional(n, 1500, None, SAMPLED, seed=seed)
-        shares.append(usual_divergences(psi, diverging))
+        shares.append(usual_divergences(successive_conditional(n, 1500, seed=seed, **options)[1]))
     assert np.mean(shares) < 0.01
 
 
 def test_graphs_and_psi_keep_their_prior_when_the_rest_is_held():
-    psi, scales, delta, density, similarity, n_edges, _, _ = successive_conditional(
-        6, 1200, 10.0, FIXED
-    )
-    assert set(delta) == {8.0}
-    assert set(density) == {0.4}
-    assert set(similarity) == {1.0}
-    assert_psi_has_its_prior(psi, scales)
-    assert_edges(n_edges, total_edges(3, 2, [FIXED.prior]))
+    scales, found = successive_conditional(6, 1200, delta=8.0, samples_membership=False)
+    assert set(found["delta"]) == {8.0}
+    assert set(found["density"]) == {0.4}
+    assert set(found["similarity"]) == {1.0}
+    assert set(found["n_members"]) == {2}
+    assert_psi_has_its_prior(found["psi"], scales)
+    assert_edges(found["n_edges"], total_edges(3, 2, [PRIOR]))
 
 
 def test_membership_keeps_its_prior():
-    """The number of tasks that belong is uniform from 0 to m, whatever the graphs and the data."""
-    psi, scales, *_, n_edges, n_members, _ = successive_conditional(
-        4, 1200, 10.0, FIXED, has_outsiders=True
-    )
-    assert_psi_has_its_prior(psi, scales)
+    """The number of members is uniform from 0 to m, whatever the graphs and the data."""
+    scales, found = successive_conditional(4, 1200, delta=8.0)
+    assert_psi_has_its_prior(found["psi"], scales)
+    n_members = found["n_members"]
     for number in range(3):
         assert abs(deviations(n_members == number, 1 / 3, n_members)) < MOST_DEVIATIONS
     # Edges are those of a mixture: with fewer than two members no edge is shared.
-    unrelated = FIXED.prior._replace(similarity=np.inf)
-    expected = total_edges(3, 2, [FIXED.prior, unrelated, unrelated])
-    assert_edges(n_edges, expected)
-
-
-@pytest.mark.parametrize("unrelated", [None, EdgePrior(0.35, np.inf)])
-def test_membership_given_the_graphs_against_all_memberships(unrelated):
-    """Every set of members has the probability that the priors and the likelihoods say."""
-    m, p = 3, 4
-    rng = np.random.default_rng(0)
-    adjacencies = np.array([np.triu(rng.random((p, p)) < 0.5, 1) for _ in range(m)])
-    adjacencies[1] = adjacencies[0]
-    adjacencies[2] = adjacencies[2].T
-    joined = adjacencies | np.swapaxes(adjacencies, 1, 2)
-    advantages = np.array([0.3, -0.8, 1.2])
-    prior = EdgePrior(0.15, 0.4)
-    model = joint_model(
-        Tasks(np.array([np.eye(p)] * m), np.full(m, 2.0)),
-        None,
-        EdgePriorChoice(prior),
-        free(m, p),
-        0,
-        alone_prior=unrelated,
-    )
-    if unrelated is None:
-        unrelated = prior._replace(similarity=np.inf)
-    orders = np.array([[0, 1, 2, 3], [0, 1, 2, 3], [3, 2, 1, 0]])
-    sets = list(itertools.product((False, True), repeat=m))
-    logarithms = []
-    for each in map(np.array, sets):
-        k = int(each.sum())
-        logarithms.append(
-            betaln(k + 1, m - k + 1)
-            + prior.log_probability(joined[each].sum(axis=0), k)
-            + unrelated.log_probability(joined[~each].sum(axis=0), m - k)
-            + advantages[each].sum()
-        )
-    expected = np.exp(np.array(logarithms) - max(logarithms))
-    expected /= expected.sum()
-    counts = dict.fromkeys(sets, 0)
-    members = np.ones(m, dtype=bool)
-    n = 6000
-    for k in range(-50, n):
-        states = GraphStates(adjacencies, orders, members)
-        draw_members(
-            rng,
-            states,
-            adjacencies[members].sum(axis=0),
-            advantages,
-            model.edge_terms(prior),
-            model.constraints[0],
-            model.free,
-        )
-        counts[tuple(members.tolist())] += k >= 0
-    found = np.array([counts[each] for each in sets]) / n
-    assert np.sort(expected)[-2] > 0.1  # several sets are probable
-    # Five standard errors if no more than a fifth of the draws is worth anything.
-    tolerance = 5 * np.sqrt(expected * (1 - expected) / (n / 5)) + 1e-3
-    assert (np.abs(found - expected) < tolerance).all(), (found, expected)
+    expected = total_edges(3, 2, [PRIOR, PRIOR.single(), PRIOR.single()])
+    assert_edges(found["n_edges"], expected)
 
 
 def draw_from_the_model(rng, m, p, n, delta, prior):
@@ -278,23 +212,23 @@ def test_ranks_of_true_parameters_are_uniform(samples_all):
     ranks = {}
     for simulation in range(80):
         rng = np.random.default_rng([int(samples_all), simulation])
-        prior, delta = FIXED.prior, 10.0
+        prior, delta = PRIOR, 10.0
         if samples_all:
             r, c, share = rng.random(3)
             prior, delta = EdgePrior(r, 1 / c - 1), TYPICAL_DELTA * share / (1 - share)
         tasks, adjacencies, psi, scales = draw_from_the_model(rng, m, p, n, delta, prior)
-        model = joint_model(
+        data, state = chain_of(
             tasks,
-            None if samples_all else delta + p - 1,
-            SAMPLED if samples_all else FIXED,
-            free(m, p),
-            150,
-            has_outsiders=False,
-        )._replace(scales=scales)
-        first_delta = 30.0 if samples_all else delta
-        state = begin_chain(model, tasks, np.zeros((m, p, p), dtype=bool), first_delta)
-        _, state = run_rounds(model, state, rng, 80, adapt=True)
-        trace, _ = run_rounds(model, state, rng, n_rounds, adapt=False)
+            prior=EdgePrior(0.5, 1.0) if samples_all else prior,
+            delta=30.0 if samples_all else delta,
+            n_moves=150,
+            samples_delta=samples_all,
+            samples_membership=False,
+            samples_edge_prior=samples_all,
+        )
+        data.psi_scales[:] = scales
+        _, state = run_chain(data, state, rng, 80, adapts=True)
+        trace, _ = run_chain(data, state, rng, n_rounds, adapts=False)
         true = ranked(psi, delta, *prior, adjacencies.sum())
         found = ranked(trace.psi, trace.delta, trace.density, trace.similarity, trace.n_edges)
         for name, value in true.items():
@@ -307,66 +241,121 @@ def test_ranks_of_true_parameters_are_uniform(samples_all):
             assert kstest(values, "uniform").pvalue > 0.001, name
 
 
-def small_chain(seed=0, choice=SAMPLED, constraints=None, m=3, p=5, n=40, start=None):
-    tasks = simulate_tasks(m, p, n, random_state=seed).tasks
-    model = joint_model(tasks, None, choice, constraints or free(m, p), 100)
-    rng = np.random.default_rng(seed)
-    start = np.zeros((m, p, p), dtype=bool) if start is None else start
-    return model, begin_chain(model, tasks, start, 30.0), rng
+# Runs.
 
 
-def assert_same(first, second):
-    for one, other in zip(first, second, strict=True):
-        np.testing.assert_array_equal(one, other)
+def small_chain(**options):
+    """A chain in which everything is sampled, and which is quick."""
+    tasks = options.pop("tasks", simulate_tasks(3, 5, 40, random_state=0).tasks)
+    options = {"samples_edge_prior": True, "n_moves": 100, "delta": 30.0, **options}
+    return *chain_of(tasks, **options), np.random.default_rng(0)
 
 
-@pytest.mark.parametrize("adapt", [False, True])
-def test_the_seed_decides_everything(adapt):
-    traces = []
-    for _ in range(2):
-        model, state, rng = small_chain()
-        trace, state = run_rounds(model, state, rng, 12, adapt=adapt)
-        traces.append(trace)
-    assert_same(*traces)
-    model, state, rng = small_chain()
-    rng.random()
-    other, _ = run_rounds(model, state, rng, 12, adapt=adapt)
-    assert (other.psi != traces[0].psi).any()
+CHAINS = {
+    "everything": {},
+    "fixed edge prior": {"samples_edge_prior": False, "agreement": 1.5},
+    "missing values": {"tasks": incomplete_tasks()},
+}
 
 
-@pytest.mark.parametrize("adapt", [False, True])
-def test_two_halves_are_one_run(adapt):
-    model, state, rng = small_chain()
-    whole, last = run_rounds(model, state, rng, 24, adapt=adapt)
-    model, state, rng = small_chain()
-    first, state = run_rounds(model, state, rng, 7, adapt=adapt)
-    kept = [each.copy() for each in (state.adjacencies, state.orders, state.hmc.position)]
-    second, end = run_rounds(model, state, rng, 17, adapt=adapt)
-    assert_same(kept, (state.adjacencies, state.orders, state.hmc.position))  # not changed in place
-    for name in ("psi", "delta", "density", "similarity", "log_density", "n_edges", "members"):
-        halves = np.concatenate([getattr(first, name), getattr(second, name)])
-        np.testing.assert_array_equal(halves, getattr(whole, name))
-    np.testing.assert_array_equal(first.ends + second.ends, whole.ends)
-    np.testing.assert_array_equal(
-        np.concatenate([first.advantages, second.advantages]), whole.advantages
-    )
-    for name in ("tallies", "log_odds", "means", "scatters"):
+@pytest.mark.parametrize("adapts", [False, True])
+def test_the_seed_decides_everything(adapts):
+    data, state, rng = small_chain()
+    trace, end = run_chain(data, state, rng, 12, adapts=adapts)
+    again, same_end = run_chain(data, state, np.random.default_rng(0), 12, adapts=adapts)
+    assert_same(again, trace)
+    assert_same(same_end, end)
+    other, _ = run_chain(data, state, np.random.default_rng(1), 12, adapts=adapts)
+    assert (other.psi != trace.psi).any()
+
+
+@pytest.mark.parametrize("adapts", [False, True])
+@pytest.mark.parametrize("chain", CHAINS)
+def test_two_short_runs_are_one_long_run(chain, adapts):
+    """Also where masses are learned after the tenth round, and for portions of several rounds."""
+    data, state, rng = small_chain(**CHAINS[chain])
+    whole, last = run_chain(data, state, rng, 24, adapts=adapts)
+    rng = np.random.default_rng(0)
+    first, middle = run_chain(data, state, rng, 7, adapts=adapts)
+    kept = copy_of(middle)
+    second, end = run_chain(data, middle, rng, 17, adapts=adapts)
+    assert_same(kept, middle)  # not changed in place
+    for name in (
+        *("psi", "delta", "density", "similarity", "log_density", "n_edges", "acceptance"),
+        *("members", "advantages"),
+    ):
+        both = np.concatenate([getattr(first, name), getattr(second, name)])
+        np.testing.assert_array_equal(both, getattr(whole, name), err_msg=name)
+    for name in ("end_counts", "n_divergent"):
+        np.testing.assert_array_equal(
+            getattr(first, name) + getattr(second, name), getattr(whole, name)
+        )
+    for name in ("move_frequencies", "log_odds", "row_means", "scatters"):
         mean = (7 * getattr(first, name) + 17 * getattr(second, name)) / 24
-        np.testing.assert_allclose(mean, getattr(whole, name), atol=1e-12)
-    assert_same(end.hmc, last.hmc)
-    assert_same(
-        (end.adjacencies, end.orders, end.window), (last.adjacencies, last.orders, last.window)
-    )
-    assert end[8:11] == last[8:11]
+        np.testing.assert_allclose(mean, getattr(whole, name), atol=1e-10)
+    assert_same(end, last)
+    assert end.n_adapted == (24 if adapts else 0)
+    assert end.n_learned == (10 if adapts else 0)
+    assert len(end.window) == (14 if adapts else 0)
 
 
-def test_tallies_are_shares_of_graphs_on_the_way():
-    model, state, rng = small_chain(choice=FIXED)
-    trace, _ = run_rounds(model, state, rng, 200, adapt=True)
-    both = trace.tallies + np.swapaxes(trace.tallies, 1, 2)
+def test_no_rounds_change_nothing():
+    data, state, rng = small_chain()
+    trace, end = run_chain(data, state, rng, 0, adapts=True)
+    assert_same(end, state)
+    assert len(trace.psi) == 0
+    assert not trace.move_frequencies.any()
+
+
+@pytest.mark.parametrize("adapts", [False, True])
+@pytest.mark.parametrize("chain", CHAINS)
+def test_progress_is_told_and_can_stop_a_chain(chain, adapts):
+    data, state, rng = small_chain(**CHAINS[chain])
+    before, portions = copy_of(state), []
+    told, _ = run_chain(data, state, rng, 60, adapts=adapts, progress=portions.append)
+    assert sum(portions) == 60
+    if chain != "fixed edge prior":
+        assert portions == [1] * 60
+    else:
+        # Portions have 1000 / (3 * 5) rounds, but 25 at most, and end where masses are learned.
+        assert portions == ([10, 15, 25, 10] if adapts else [25, 25, 10])
+    silent, _ = run_chain(data, state, np.random.default_rng(0), 60, adapts=adapts)
+    assert_same(told, silent)
+
+    def stop(n_rounds):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_chain(data, state, rng, 60, adapts=adapts, progress=stop)
+    assert_same(state, before)
+
+
+def test_large_chains_come_in_short_portions():
+    tasks = simulate_tasks(30, 6, 20, random_state=0).tasks
+    data, state, rng = small_chain(tasks=tasks, samples_edge_prior=False)
+    portions = []
+    run_chain(data, state, rng, 12, adapts=False, progress=portions.append)
+    assert portions == [5, 5, 2]  # 1000 / (30 * 6)
+
+
+def test_step_sizes_reach_their_targets():
+    data, state, rng = small_chain()
+    _, state = run_chain(data, state, rng, 400, adapts=True)
+    trace, end = run_chain(data, state, rng, 400, adapts=False)
+    assert trace.acceptance.mean() == pytest.approx(0.8, abs=0.1)
+    # Two steps per round: delta stays where it is with probability 0.6 squared.
+    assert (np.diff(trace.delta) != 0).mean() == pytest.approx(0.64, abs=0.15)
+    assert end.step_size == state.step_size
+    assert end.delta_step == state.delta_step
+
+
+def test_frequencies_of_moves_are_those_of_rounds():
+    data, state, rng = small_chain(samples_edge_prior=False)
+    trace, _ = run_chain(data, state, rng, 200, adapts=True)
+    both = trace.move_frequencies + np.swapaxes(trace.move_frequencies, 1, 2)
     assert both.min() >= 0
     assert both.max() <= 1 + 1e-12
-    shares = (trace.ends + np.swapaxes(trace.ends, 1, 2)) / 200
+    shares = (trace.end_counts + np.swapaxes(trace.end_counts, 1, 2)) / 200
     assert both.max() > 0.1
     # More than four standard deviations of a share of 200 independent rounds.
     np.testing.assert_allclose(both, shares, atol=0.15)
@@ -374,17 +363,16 @@ def test_tallies_are_shares_of_graphs_on_the_way():
 
 def test_knowledge_is_obeyed_in_every_round():
     m, p = 3, 5
-    allowed, required, _ = free(m, p)
-    allowed[:, 0, 1] = allowed[:, 2, 3] = allowed[:, 3, 2] = False
-    allowed[1, 0, 4] = False
+    constraints = no_constraints(p)
+    allowed, required, _ = constraints
+    allowed[0, 1] = allowed[2, 3] = allowed[3, 2] = False
     required[4, 2] = True
-    allowed[:, 2, 4] = False
-    constraints = allowed, required, 2
-    start = np.tile(required, (m, 1, 1))
-    model, state, rng = small_chain(choice=FIXED, constraints=constraints, start=start)
+    allowed[2, 4] = False
+    constraints = Constraints(allowed, required, 2)
+    data, state, rng = small_chain(constraints=constraints, samples_edge_prior=False)
     seen = np.zeros((m, p, p), dtype=bool)
     for _ in range(60):
-        _, state = run_rounds(model, state, rng, 1, adapt=True)
+        _, state = run_chain(data, state, rng, 1, adapts=True)
         assert not (state.adjacencies & ~allowed).any()
         assert (state.adjacencies | ~required).all()
         assert state.adjacencies.sum(axis=1).max() <= 2
@@ -399,19 +387,16 @@ def test_knowledge_is_obeyed_in_every_round():
 def test_a_task_that_is_unlike_the_others_is_found():
     m, p, n = 6, 6, 200
     simulation = simulate_tasks(m, p, n, nu0=p + 60.0, edge_change=0.05, random_state=1)
-    rng = np.random.default_rng(0)
     other = simulate_tasks(1, p, n, random_state=99).arrays[0]
     arrays = [
         *simulation.arrays[:3],
         other[:, ::-1] * [0.3, 3, 1, 0.5, 2, 1],
         *simulation.arrays[3:5],
     ]
-    tasks = Tasks.from_arrays(arrays)
-    model = joint_model(tasks, None, SAMPLED, free(m, p), 300)
-    state = begin_chain(model, tasks, np.zeros((m, p, p), dtype=bool), 30.0)
+    data, state, rng = small_chain(tasks=Tasks.from_arrays(arrays), n_moves=300)
     assert state.members.all()
-    _, state = run_rounds(model, state, rng, 150, adapt=True)
-    trace, _ = run_rounds(model, state, rng, 150, adapt=False)
+    _, state = run_chain(data, state, rng, 150, adapts=True)
+    trace, _ = run_chain(data, state, rng, 150, adapts=False)
     membership = trace.members.mean(axis=0)
     assert membership[3] < 0.1
     assert np.delete(membership, 3).min() > 0.9

@@ -5,25 +5,36 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
-from naive import random_dag
+from naive import (
+    log_probability_of_directions,
+    log_probability_of_skeletons,
+    random_dag,
+)
+from numba import njit
 from scipy.integrate import quad
 from scipy.optimize import minimize
 from scipy.special import beta as beta_function
-from scipy.special import betaln, expit, logit
+from scipy.special import expit, logit
 from scipy.stats import bernoulli, beta
 
 from mtgbn.errors import InputError
 from mtgbn.model.edge_prior import (
     EdgePrior,
     EdgePriorChoice,
+    EdgeTerms,
+    add_log_odds,
     arranged,
     edge_counts,
     edge_prior_of,
     estimate_edge_prior,
+    free_pairs,
     log_odds_of_directions,
-    log_probability_of_directions,
+    log_odds_of_edge,
+    log_probability_of_edges,
+    one_way_log_odds,
     shared_edge_prior,
-    unshared_edge_prior,
+    smoothed_density,
+    softplus,
 )
 
 PRIORS = [EdgePrior(0.3, 4.0), EdgePrior(0.05, 0.2), EdgePrior(0.7, 100.0), EdgePrior(0.2, np.inf)]
@@ -36,15 +47,6 @@ def counts_of(adjacencies):
     for t, i, j in itertools.product(range(m), range(p), range(p)):
         counts[i, j] += bool(adjacencies[t][i][j] or adjacencies[t][j][i])
     return counts
-
-
-def slow_log_probability(density, similarity, counts, n_tasks):
-    """Beta functions, one pair after the other."""
-    total = 0.0
-    for i, j in itertools.combinations(range(len(counts)), 2):
-        a, b = similarity * density[i, j], similarity * (1 - density[i, j])
-        total += betaln(a + counts[i, j], b + n_tasks - counts[i, j]) - betaln(a, b)
-    return total
 
 
 def random_densities(seed, p):
@@ -123,13 +125,13 @@ def test_pairs_with_densities_of_their_own_are_products_of_beta_functions(seed, 
     m, p = 5, 6
     counts = symmetric(rng.integers(0, m + 1, p * (p - 1) // 2), p)
     density = random_densities(seed, p)
-    expected = slow_log_probability(density, similarity, counts, m)
+    expected = log_probability_of_skeletons(density, similarity, counts, m)
     found = EdgePrior(density, similarity).log_probability(counts, m)
     assert found == pytest.approx(expected, abs=1e-9)
     # Where all pairs have the same one, a number says the same.
     same = EdgePrior(np.full((p, p), 0.3), similarity).log_probability(counts, m)
     assert same == pytest.approx(EdgePrior(0.3, similarity).log_probability(counts, m), abs=1e-10)
-    slow = slow_log_probability(np.full((p, p), 0.3), similarity, counts, m)
+    slow = log_probability_of_skeletons(np.full((p, p), 0.3), similarity, counts, m)
     assert same == pytest.approx(slow, abs=1e-9)
 
 
@@ -162,7 +164,7 @@ def test_matrices_of_a_prior():
         assert prior.matrix(4).flags.writeable
         assert prior.matrix(4).flags.c_contiguous
     for prior in (EdgePrior(density, 2.0), EdgePrior(0.2, 0.1)):
-        # In a task that is alone, s does not matter.
+        # In a single task s does not matter.
         np.testing.assert_allclose(prior.matrix_of_log_odds(4), logit(prior.matrix(4)))
 
 
@@ -222,11 +224,11 @@ def simulated_counts(rng, p, m, r, s):
 
 
 def penalised(x, counts, m):
-    """Log density of the logits of r and of 1/(1 + s), which are uniform beforehand."""
+    """Log density of the logits of r and of 1/(1 + s), which are uniform a priori."""
     r, share = expit(x)
     similarity = 1 / share - 1
     density = np.full(counts.shape, r)
-    value = slow_log_probability(density, similarity, counts, m)
+    value = log_probability_of_skeletons(density, similarity, counts, m)
     return value + np.log(r * (1 - r)) + np.log(share * (1 - share))
 
 
@@ -295,7 +297,7 @@ def test_a_single_task_tells_nothing_of_similarity():
 
 @pytest.mark.parametrize("m", [2, 5, 10, 40])
 @pytest.mark.parametrize("s", [0.1, 3.0, 100.0])
-def test_learning_together_is_more_cautious_than_the_estimate(m, s):
+def test_joint_learning_is_more_cautious_than_the_estimate(m, s):
     counts = simulated_counts(np.random.default_rng(m), 30, m, 0.2, s)
     estimate, prior = estimate_edge_prior(counts, m), shared_edge_prior(counts, m)
     assert prior.similarity == max(estimate.similarity, min(4.0, 0.4 * m))
@@ -318,18 +320,20 @@ def test_the_more_alike_coefficients_are_the_less_caution(m):
     # The odds against lacking an edge that all others have grow, and most of all with few tasks.
     gain = priors[-1].log_odds(m - 1, m - 1) - cautious.log_odds(m - 1, m - 1)
     assert gain == pytest.approx(-np.log(1 - shares[-1]) / m, rel=0.15)
-    # The density goes from that of single tasks to that of all as one, with the same division.
+    # The density goes from that of the single tasks to that of the pooled graph, with the same division.
     ratio = cautious.density / estimate_edge_prior(counts, m).density
     assert priors[-1].density == pytest.approx(0.3 * ratio, rel=1e-3)
     without = shared_edge_prior(counts, m, share=0.9)
     assert without.density == cautious.density
 
 
-def test_tasks_that_share_nothing_have_the_density_of_all_graphs():
+def test_the_smoothed_density_is_that_of_all_graphs():
     counts = symmetric(np.arange(10) % 4, 5)
-    assert unshared_edge_prior(counts, 3) == ((13 + 1) / (30 + 2), np.inf)
+    assert smoothed_density(counts, 3) == (13 + 1) / (30 + 2)
+    free = symmetric(np.arange(10) < 6, 5)
+    assert smoothed_density(counts, 3, free) == (7 + 1) / (18 + 2)
     single = symmetric(np.arange(10) < 3, 5).astype(int)
-    assert shared_edge_prior(single, 1) == unshared_edge_prior(single, 1)
+    assert shared_edge_prior(single, 1) == (smoothed_density(single, 1), np.inf)
 
 
 # Directions.
@@ -367,6 +371,142 @@ def test_unrelated_directions_say_nothing():
     counts = np.array([[0, 3], [1, 0]])
     assert log_probability_of_directions(counts, np.inf) == 0
     np.testing.assert_array_equal(log_odds_of_directions(counts, counts + counts.T, np.inf), 0)
+
+
+# The same in compiled code.
+
+
+@njit(error_model="numpy")
+def add_log_odds_and_sum(terms, adjacencies, members, counts, free, log_odds):
+    """Both sums over all edges; they are inlined where they are called, here once for all tests."""
+    add_log_odds(terms, adjacencies, members, counts, log_odds)
+    return log_probability_of_edges(terms, adjacencies, members, counts, free)
+
+
+SINGLE = EdgePrior(0.3, np.inf)
+
+
+def compiled_sums(prior, agreement, adjacencies, members, free=None):
+    """Log odds of every edge, and the joint log probability."""
+    m, p, _ = adjacencies.shape
+    terms = EdgeTerms(
+        prior.matrix(p), float(prior.similarity), float(agreement), SINGLE.matrix_of_log_odds(p)
+    )
+    free = np.ones((p, p), dtype=bool) if free is None else free
+    log_odds = np.ones((m, p, p))
+    counts = adjacencies[members].sum(axis=0)
+    value = add_log_odds_and_sum(terms, adjacencies, members, counts, free, log_odds)
+    return log_odds - 1, value  # they are added
+
+
+COMPILED = {
+    "one density": (EdgePrior(0.2, 3.0), 2.5),
+    "a density per pair": (EdgePrior(random_densities(8, 6), 3.0), 2.5),
+    "unrelated": (EdgePrior(0.2, np.inf), np.inf),
+    "almost identical": (EdgePrior(0.2, 1e-6), 1e-3),
+    "hardly related": (EdgePrior(0.2, 1e9), 1e6),
+}
+
+
+@pytest.mark.parametrize("case", COMPILED)
+def test_compiled_sums_against_numpy(case):
+    prior, agreement = COMPILED[case]
+    rng = np.random.default_rng(3)
+    m, p = 7, 6
+    adjacencies = np.array([random_dag(rng, p, 0.4) for _ in range(m)])
+    members = np.array([True, True, False, True, False, True, True])
+    free = ~np.eye(p, dtype=bool)
+    free[0, 1] = free[1, 0] = False
+    log_odds, value = compiled_sums(prior, agreement, adjacencies, members, free)
+    for t in range(m):
+        others = members & (np.arange(m) != t)
+        forward = adjacencies[others].sum(axis=0)
+        joined = forward + forward.T
+        expected = prior.log_odds(joined, others.sum())
+        expected = expected + log_odds_of_directions(forward, joined, agreement)
+        off = ~np.eye(p, dtype=bool)
+        np.testing.assert_allclose(log_odds[t][off], expected[off], rtol=1e-9, atol=1e-12)
+    counts = edge_counts(adjacencies[members])
+    expected = (
+        prior.log_probability(counts, int(members.sum()), free)
+        + log_probability_of_directions(adjacencies[members].sum(axis=0), agreement)
+        + SINGLE.log_probability(edge_counts(adjacencies[~members]), int((~members).sum()), free)
+    )
+    # betaln of numbers around 1e6 has lost digits; the products have not
+    assert value == pytest.approx(expected, rel=1e-9, abs=1e-7 if agreement > 1e5 else 1e-9)
+
+
+def test_log_probability_of_many_tasks_stays_in_range():
+    """With 3000 tasks the products leave the range of floating-point numbers many times over."""
+    rng = np.random.default_rng(0)
+    prior, m, p = EdgePrior(1e-3, 4.0), 3000, 3
+    adjacencies = np.array([random_dag(rng, p, 0.4) for _ in range(m)])
+    expected = prior.log_probability(edge_counts(adjacencies), m)
+    expected += log_probability_of_directions(adjacencies.sum(axis=0), 50.0)
+    _, found = compiled_sums(prior, 50.0, adjacencies, np.ones(m, dtype=bool))
+    assert found == pytest.approx(expected, rel=1e-10)
+
+
+def test_log_probability_of_tiny_densities():
+    """Densities so small that the product of two underflows."""
+    rng = np.random.default_rng(2)
+    density = np.where(rng.random((4, 4)) < 0.5, 1e-140, 1e-200)
+    prior = EdgePrior(np.triu(density, 1) + np.triu(density, 1).T + 0.5 * np.eye(4), 4.0)
+    adjacencies = np.array([random_dag(rng, 4, 0.4) for _ in range(5)])
+    _, found = compiled_sums(prior, np.inf, adjacencies, np.ones(5, dtype=bool))
+    assert found == pytest.approx(prior.log_probability(edge_counts(adjacencies), 5), rel=1e-12)
+
+
+def test_the_graphs_of_one_task_have_probabilities_that_sum_to_one():
+    """Over all graphs along an order, given the other members: what the membership update rests on."""
+    p, rng = 4, np.random.default_rng(0)
+    prior = EdgePrior(0.15, 0.4)
+    terms = EdgeTerms(prior.matrix(p), prior.similarity, 1.5, SINGLE.matrix_of_log_odds(p))
+    counts = np.triu(rng.integers(0, 3, (p, p)), 1)
+    places = np.argwhere(np.triu(np.ones((p, p), dtype=bool), 1))
+    odds = np.array(
+        [log_odds_of_edge(terms, i, j, counts[i, j], counts[j, i], 5) for i, j in places]
+    )
+    assert [softplus(each) for each in odds] == pytest.approx(np.logaddexp(0, odds), rel=1e-14)
+    total = 0.0
+    for present in itertools.product((False, True), repeat=len(places)):
+        total += np.exp(odds[np.array(present)].sum() - np.logaddexp(0, odds).sum())
+    assert total == pytest.approx(1)
+
+
+# Prior knowledge.
+
+
+def test_pairs_that_knowledge_settles_are_not_free():
+    allowed = ~np.eye(4, dtype=bool)
+    required = np.zeros((4, 4), dtype=bool)
+    allowed[0, 1] = False  # one way is left
+    allowed[0, 2] = allowed[2, 0] = False  # no way is left
+    required[1, 3], allowed[3, 1] = True, False
+    free = free_pairs(allowed, required)
+    settled = {(0, 2), (1, 3)}
+    for i, j in itertools.permutations(range(4), 2):
+        assert free[i, j] == ((min(i, j), max(i, j)) not in settled)
+
+
+def test_half_of_the_orders_admit_an_edge_that_can_go_one_way():
+    """Doubled odds given an order: over all orders the pair has the probability that it should."""
+    allowed = ~np.eye(3, dtype=bool)
+    allowed[1, 0] = False
+    log_odds = np.log(0.3 / 0.7) + one_way_log_odds(allowed)
+    weights = {True: 0.0, False: 0.0}
+    for order in itertools.permutations(range(3)):
+        for present in itertools.product((False, True), repeat=3):
+            edges = [
+                edge
+                for edge, is_there in zip(itertools.combinations(order, 2), present, strict=True)
+                if is_there
+            ]
+            if all(allowed[edge] for edge in edges):
+                pair = (0, 1) in edges
+                weights[pair] += np.exp(sum(log_odds[edge] for edge in edges))
+    assert weights[True] / sum(weights.values()) == pytest.approx(0.3)
+    np.testing.assert_array_equal(one_way_log_odds(allowed) != 0, allowed & ~allowed.T)
 
 
 # What users may say.

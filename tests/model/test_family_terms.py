@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from mtgbn.model.family_terms import family_terms
-from mtgbn.model.posterior import build_posterior, value_and_gradient
+from mtgbn.model.posterior import value_and_gradient
+from mtgbn.paper.posterior import build_posterior
 
 
 def random_tasks(rng, m, p, density):
@@ -39,7 +40,7 @@ def test_value_and_gradient_against_numpy(m, p, density):
     np.testing.assert_array_equal(compiled.terms.outer_sizes, built.terms.outer_sizes)
 
 
-def test_nobody_belongs():
+def test_without_members_there_are_no_terms():
     """Without members the likelihood says nothing of sigma_h."""
     adjacencies, scatters, ns = random_tasks(np.random.default_rng(0), 3, 4, 0.5)
     terms = family_terms(adjacencies, np.zeros(3, dtype=bool), scatters, ns, 5.0)

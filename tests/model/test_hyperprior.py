@@ -6,8 +6,9 @@ import pytest
 from scipy.stats import invwishart
 
 from mtgbn.errors import InputError
-from mtgbn.model import build_posterior, log_posterior_unconstrained, to_unconstrained
+from mtgbn.model.coordinates import log_posterior_unconstrained, to_unconstrained
 from mtgbn.model.posterior import HyperPrior, value_and_gradient
+from mtgbn.paper.posterior import build_posterior
 
 
 def problem(p, m=3, seed=0):

@@ -1,6 +1,6 @@
-"""One chain over everything that is not known: sigma_h, delta, membership, graphs, edge prior, gaps.
+"""A Markov chain over all unknowns: sigma_h, delta, membership, graphs, edge prior, missing values.
 
-A chain is `ChainData` (what is given), `ChainState` (where it stands) and `ChainTrace` (what it went
-through), all in `state`. One round calls the updates in order (`kernel`); `run` repeats rounds, adapts
-step sizes and keeps the trace.
+`state` has the three structures of a chain: `ChainData` (what is given), `ChainState` (the present
+values of all unknowns) and `ChainTrace` (a record of its rounds). A round calls the updates in order
+(`kernel`); `run_chain` in `run` repeats rounds, adapts step sizes and fills the trace.
 """

@@ -1,37 +1,38 @@
 """R-hat and effective sample sizes of many quantities at once, and smoothed importance weights.
 
-The numbers are those of arviz-stats, which goes through quantities one by one and takes longer to load
-than a fit (docs/decisions.md).
+The numbers are those of arviz-stats, which goes through quantities one by one and takes longer to
+load than a fit (docs/decisions.md).
 
-Everywhere ``values`` are (quantities, chains, draws), with four draws or more.
+In all functions ``values`` are (quantities, chains, draws), with four draws or more.
 
 References
 ----------
-Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021), Rank-normalization, folding, and localization:
-an improved R-hat for assessing convergence of MCMC.
+Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021), Rank-normalization, folding, and
+localization: an improved R-hat for assessing convergence of MCMC.
 Vehtari, Simpson, Gelman, Yao and Gabry (2024), Pareto smoothed importance sampling.
-Zhang and Stephens (2009), A new and efficient estimation method for the generalized Pareto distribution.
+Zhang and Stephens (2009), A new and efficient estimation method for the generalized Pareto
+distribution.
 """
 
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import ndtri
 
-# Quantiles to which the effective size in the tails belongs.
+# Quantiles for which the effective number of draws in the tails is computed.
 _TAILS = (0.05, 0.95)
 
-# Quantities with a smaller range do not vary.
+# Quantities with a smaller range are regarded as constant.
 _RESOLUTION = 1e-15
 
-# Fewer weights are no tail to which a distribution could be fitted.
+# Least number of weights to which a Pareto distribution is fitted.
 _SHORTEST_TAIL = 5
 
-# The prior of the Pareto shape: its mean, and the draws that it is worth.
+# The prior of the Pareto shape: its mean, and its weight in draws.
 _PRIOR_SHAPE, _PRIOR_WEIGHT = 0.5, 10
 
 
 def rhat(values: np.ndarray) -> np.ndarray:
-    """R-hat of rank-normalised half chains, or of their distances from the median if that is larger.
+    """R-hat of rank-normalised half chains, or of their distances from the median if it is larger.
 
     NaN for a single chain.
     """
@@ -40,7 +41,8 @@ def rhat(values: np.ndarray) -> np.ndarray:
     halves = _halves(values)
     distances = np.abs(halves - np.median(halves, axis=(1, 2), keepdims=True))
     bulk, tail = (_plain_rhat(_normal_scores(each)) for each in (halves, distances))
-    return np.where(tail > bulk, tail, bulk)  # not the maximum: chains that stand have no tail
+    # Not np.maximum: the tail of chains that never move is NaN.
+    return np.where(tail > bulk, tail, bulk)
 
 
 def ess_bulk(values: np.ndarray) -> np.ndarray:
@@ -66,10 +68,10 @@ def monte_carlo_error(values: np.ndarray) -> np.ndarray:
 
 
 def smooth_weights(log_weights: np.ndarray) -> tuple[np.ndarray, float]:
-    """Importance weights, the largest ones replaced by quantiles of the Pareto distribution they follow.
+    """Importance weights, the largest of which are replaced by quantiles of a Pareto distribution.
 
-    Returns logarithms, up to a constant, and the shape of that distribution; the weights as they are and
-    infinity where they have no tail.
+    Returns the logarithms of the weights, up to a constant, and the shape of the fitted distribution.
+    If the weights have no tail, returns them unchanged and infinity.
     """
     n = len(log_weights)
     n_tail = int(3 * np.sqrt(n)) if n > 225 else n // 5
@@ -92,7 +94,7 @@ def smooth_weights(log_weights: np.ndarray) -> tuple[np.ndarray, float]:
 def _fit_pareto(excesses: np.ndarray) -> tuple[float, float]:
     """Shape and scale of the generalised Pareto distribution of sorted values above a threshold.
 
-    The mean of -shape/scale over a grid, weighted by the profile likelihood (Zhang and Stephens).
+    -shape/scale is its mean over a grid, weighted by the profile likelihood (Zhang and Stephens).
     """
     n = len(excesses)
     n_grid = 30 + int(np.sqrt(n))
@@ -117,7 +119,7 @@ def _normal_scores(values: np.ndarray) -> np.ndarray:
     flat = values.reshape(len(values), -1)
     ranks = np.empty(flat.shape)
     for row, ordered, places in zip(flat, np.sort(flat, axis=1), ranks, strict=True):
-        # Ties have the mean of their ranks. scipy.stats has this, too, and takes long to load.
+        # Ties get the mean of their ranks. scipy.stats could do this, but takes long to load.
         below, up_to = (np.searchsorted(ordered, row, side) for side in ("left", "right"))
         places[:] = (below + up_to + 1) / 2
     ranks[np.isnan(flat).any(axis=1)] = np.nan

@@ -1,4 +1,4 @@
-"""Draws of sigma_h, their diagnostics, and the way to ArviZ."""
+"""Draws of sigma_h, their diagnostics, and their conversion to ArviZ."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -7,11 +7,11 @@ import numpy as np
 
 from mtgbn.chain import diagnostics
 
-# Vehtari et al. (2021): rank-normalised R-hat below this, and at least 100 effective draws per chain.
+# Vehtari et al. (2021) ask for R-hat below this limit and 100 effective draws per chain.
 _RHAT_LIMIT = 1.01
 _ESS_PER_CHAIN = 100
 
-# Elements of sigma_h that are diagnosed at once: as fast as all together, for a part of the memory.
+# Elements of sigma_h that are diagnosed at once: as fast as all at once, with less memory.
 _PORTION = 200
 
 
@@ -21,13 +21,13 @@ class Diagnostics(NamedTuple):
     Attributes
     ----------
     rhat, ess_bulk, ess_tail : array (p, p)
-        Rank-normalised R-hat (NaN for a single chain or fewer than four draws), effective draws for the
-        centre and for the 5 % and 95 % quantiles.
+        Rank-normalised R-hat (NaN for a single chain or fewer than four draws), effective number of
+        draws for the centre and for the 5 % and 95 % quantiles.
     acceptance : float
         Mean acceptance probability; 1 for Gibbs.
     n_divergent : int
     problems : tuple of str
-        What to worry about, in words; empty if nothing was found.
+        Sentences about what is wrong with the draws; empty if nothing was found.
     """
 
     rhat: np.ndarray
@@ -46,12 +46,12 @@ class Draws:
     ----------
     sigma_h : array (chains, draws, p, p)
     statistics : dict of arrays (chains, draws)
-        Of the sampler, under ArviZ's names: ``acceptance_rate``, ``energy``, ``n_steps``,
+        Statistics of the sampler, under ArviZ's names: ``acceptance_rate``, ``energy``, ``n_steps``,
         ``diverging``.
     variables : tuple of str
     sampler : {"hmc", "gibbs"}
     states : tuple
-        The end of every chain; `sample_sigma_h` goes on from there with ``warm_start=draws``.
+        Where every chain ended; `sample_sigma_h` continues from there with ``warm_start=draws``.
     """
 
     sigma_h: np.ndarray
@@ -75,7 +75,7 @@ class Draws:
         return self.flat.mean(axis=0)
 
     def diagnostics(self) -> Diagnostics:
-        """Convergence diagnostics, the numbers that ArviZ has."""
+        """Convergence diagnostics; the numbers are those of ArviZ."""
         _, n_draws, p, _ = self.sigma_h.shape
         rows, columns = np.tril_indices(p)
         measures = np.full((3, p, p), np.nan)

@@ -1,6 +1,7 @@
 """One round of a chain, in compiled code: the updates in their order (docs/model.md, section 14).
 
-With few variables a call from Python takes longer than an update, so that rounds run in portions.
+With few variables a call from Python takes longer than an update. Therefore one call runs a portion of
+several rounds.
 """
 
 from math import lgamma
@@ -36,7 +37,8 @@ def run_rounds(rng, data, state, psi_factor, first, last, adapts, trace):
     adapts : bool
         Whether step sizes are adapted.
     trace : ChainTrace
-        Gets what every round ends with; frequencies and means gain sums.
+        Series get the state at the end of every round. Frequencies and means get sums, which
+        `run_chain` divides by their number.
     """
     m, p, _ = state.scatters.shape
     nobody, everybody = np.zeros(m, dtype=np.bool_), np.ones(m, dtype=np.bool_)
@@ -102,7 +104,7 @@ def _record(data, state, sigma_h, k, trace):
 
 @kernel(error_model="numpy", inline="always")
 def _adapt(state, acceptance, accepted, samples_delta):
-    """Bring the step sizes nearer to those with the target acceptance rates."""
+    """Raise or lower the step sizes, towards the target acceptance rates."""
     state.n_adapted[()] += 1
     n_adapted = state.n_adapted[()]
     gain = (n_adapted - state.n_learned[()]) ** -0.6

@@ -1,4 +1,4 @@
-"""Marginal likelihoods of tasks at one sigma_h, in compiled code (docs/model.md, sections 2 and 10)."""
+"""Marginal likelihoods of tasks given sigma_h, in compiled code (docs/model.md, sections 2, 10)."""
 
 from math import lgamma, log
 from typing import NamedTuple
@@ -11,18 +11,20 @@ from mtgbn.model.log_determinants import LARGEST_PRODUCT, SMALLEST_PRODUCT
 
 
 class TaskScores(NamedTuple):
-    """All that is needed to score any family of one task at one sigma_h; filled by `prepare_scores`.
+    """All that is needed to score any family of one task given sigma_h.
+
+    Made by `empty_scores` and filled by `prepare_scores` or `prepare_single`.
 
     Attributes
     ----------
     posterior_matrix, prior_matrix : array (p, p)
         sigma_h + T and sigma_h.
     degrees : array (2,)
-        Their degrees of freedom, delta + n and delta.
+        Degrees of freedom of the two matrices, delta + n and delta.
     constants : array (p,)
         The part of a score that depends on the number of parents only.
     log_odds : array (p, p)
-        Prior log odds of every edge i -> j, given all other tasks.
+        Log prior odds of every edge i -> j, given all other tasks.
     posterior_factor, prior_factor : array (p, p)
         Room for Cholesky factors.
     """
@@ -38,7 +40,7 @@ class TaskScores(NamedTuple):
 
 @kernel
 def empty_scores(p):
-    """Room for the scores of a task with p variables, and prior log odds of 0."""
+    """Room for the scores of a task with p variables; log prior odds are 0."""
     return TaskScores(
         np.empty((p, p)),
         np.empty((p, p)),
@@ -140,7 +142,7 @@ def family_score(scores, node, parents, n_parents):
         if not (pivot > 0.0 and prior_pivot > 0.0):
             return -np.inf
         if i < n_parents:
-            # the diagonals hold reciprocals
+            # The diagonals of the factors hold reciprocals.
             factor[i, i] = 1.0 / np.sqrt(pivot)
             prior_factor[i, i] = 1.0 / np.sqrt(prior_pivot)
             if not (

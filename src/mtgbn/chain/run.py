@@ -1,4 +1,4 @@
-"""Running a chain: portions of rounds, adaptation, the trace (docs/model.md, section 14)."""
+"""Running a chain: portions of rounds, adaptation, trace (docs/model.md, section 14)."""
 
 from collections.abc import Callable
 
@@ -31,8 +31,8 @@ from mtgbn.tasks import Tasks
 # Rounds of adaptation after which the coordinates of Psi are centred anew and their masses learned.
 _LEARNING_ROUNDS = (10, 25, 50, 100, 200, 400)
 
-# A portion of rounds, between two calls of ``progress``: this number divided by the number of variables
-# in all tasks, but at most the second number.
+# Rounds in a portion, after which ``progress`` is called: the first number divided by the number of
+# variables in all tasks, at most the second number.
 _PORTION, _LARGEST_PORTION = 1000, 25
 
 
@@ -45,31 +45,32 @@ def run_chain(
     adapts: bool,
     progress: Callable[[int], None] | None = None,
 ) -> tuple[ChainTrace, ChainState]:
-    """Run a number of rounds; while a chain adapts its draws are not yet those of the posterior.
+    """Run a number of rounds. While a chain adapts, its draws are not yet draws of the posterior.
 
     Parameters
     ----------
     data : ChainData
     state : ChainState
-        Stays as it is.
+        Where the chain starts; not changed.
     rng : numpy.random.Generator
     n_rounds : int
     adapts : bool
         Whether step sizes, and in some rounds the coordinates, are adapted.
     progress : callable, optional
-        Called with the number of rounds just run; the chain can be stopped by an exception there.
+        Called after every portion with its number of rounds; may raise an exception to stop the
+        chain.
 
     Returns
     -------
     trace : ChainTrace
     state : ChainState
-        The end; another run goes on from there.
+        Where the chain ended; another run can continue from there.
     """
     m, p, _ = state.scatters.shape
     state, trace = copy_of(state), empty_trace(n_rounds, m, p)
     portion = int(np.clip(_PORTION // (m * p), 1, _LARGEST_PORTION))
     if data.samples_edge_prior or data.incomplete.size:
-        portion = 1  # their updates follow every round
+        portion = 1  # the updates of edge prior and missing values follow every round
     psi_factor = contiguous_factor(state.centre)
     if state.step_size == 0:
         begin_chain(rng, data, state, psi_factor)
@@ -103,7 +104,7 @@ def run_chain(
 def _update_the_rest(
     rng: np.random.Generator, data: ChainData, state: ChainState, trace: ChainTrace, last: int
 ) -> None:
-    """The updates at the end of a round that most fits do not need; see docs/decisions.md."""
+    """Update the edge prior and the missing values, which most fits do not need."""
     for k, t in enumerate(data.incomplete):
         rows = state.rows[data.row_starts[k] : data.row_starts[k + 1]]
         trace.row_means[t] += rows.mean(axis=0)
@@ -118,7 +119,7 @@ def _update_the_rest(
 
 
 def _learned(state: ChainState) -> ChainState:
-    """Centre the coordinates at the mean of the window, and learn their variances there."""
+    """Centre the coordinates at the mean of the window, and learn the masses from their variances."""
     centre = state.window.mean(axis=0)
     psi = from_unconstrained(state.coordinates, state.centre)
     return state._replace(
@@ -133,7 +134,7 @@ def _learned(state: ChainState) -> ChainState:
 def single_log_likelihoods(
     data: ChainData, scatters: np.ndarray, adjacencies: np.ndarray
 ) -> np.ndarray:
-    """Log marginal likelihood of every task as a single task, up to a constant of the data, (m,)."""
+    """Log marginal likelihood of every task as a single task, (m,), up to a constant of the data."""
     m, p, _ = scatters.shape
     values = np.empty(m)
     log_likelihoods(

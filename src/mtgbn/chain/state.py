@@ -1,8 +1,8 @@
-"""The structures of a chain: what is given, where it stands, what it went through.
+"""The structures of a chain: what is given, the present state, a record of its rounds.
 
-Python and compiled code use the same ones. Everything in a `ChainState` and a `ChainTrace` is an
+Python and compiled code use the same structures. Everything in a `ChainState` and a `ChainTrace` is an
 array, so that updates can change it in place; single numbers are arrays without dimensions.
-m is the number of tasks, p that of variables, d = p (p + 1)/2.
+m is the number of tasks, p the number of variables, d = p (p + 1)/2 the number of coordinates.
 """
 
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from mtgbn.tasks import Tasks
 # delta of the prior of a single task, whose mean is the diagonal matrix of the task's variances.
 SINGLE_DELTA = 3.0
 
-# Step of ln delta with which a chain begins to adapt.
+# Step size of ln delta before a chain has adapted it.
 _FIRST_DELTA_STEP = 0.3
 
 
@@ -33,30 +33,32 @@ class ChainData(NamedTuple):
     psi_scales : array (p,)
         Diagonal of the scale matrix of the prior of Psi = sigma_h / delta.
     log_determinant_coefficient : float
-        Of ln|sigma_h| in the log density of that prior.
+        Coefficient of ln|sigma_h| in the log density of the prior of Psi.
     single_scales : array (m, p)
-        Diagonals of the prior matrices of single tasks, whose delta is `SINGLE_DELTA`.
+        Diagonals of the prior matrices of the tasks as single tasks, with delta `SINGLE_DELTA`.
     allowed, required : array (p, p) of bool
-        Edges i -> j that may and that must be in every graph.
+        Edges i -> j that may be in a graph, and those that must be in every graph.
     max_parents : int
     free : array (p, p) of bool
         Pairs that may be joined or not.
     one_way : array (p, p)
-        Added to the log prior odds of edges that can go one way only; see `one_way_log_odds`.
+        What is added to the log prior odds of edges that can go one way only; see
+        `one_way_log_odds`.
     agreement : float
-        How independent the directions of shared edges are; infinity: not shared.
+        How independent the directions of shared edges are; infinity where tasks share no
+        directions.
     incomplete : array (k,)
         Positions of the tasks with missing values.
     row_starts : array (k + 1,)
-        Where the rows of each of these tasks begin in ``rows`` of the state.
+        Where the rows of each task with missing values begin in ``rows`` of the state.
     is_missing : array (rows, p) of bool
-        Missing values in these rows.
+        Which values are missing in ``rows`` of the state.
     scatter_factors : array (k,)
-        What the scatter of a task's completed rows is multiplied by.
+        What the scatter of the completed rows of each of these tasks is multiplied by.
     n_moves : int
         Moves between graphs, per task and round; 0 holds the graphs fixed.
     samples_delta, samples_membership, samples_edge_prior : bool
-        Which of these a round updates; the others are held fixed.
+        Whether delta, the membership and the edge prior are updated; otherwise they are held fixed.
     """
 
     ns: np.ndarray
@@ -80,20 +82,20 @@ class ChainData(NamedTuple):
 
 
 class ChainState(NamedTuple):
-    """Where a chain stands; changed in place.
+    """The present values of all unknowns, and of the step sizes; changed in place.
 
     Attributes
     ----------
     centre : array (p, p)
-        Psi at which the coordinates of HMC are centred.
+        The Psi that has the coordinates 0.
     coordinates : array (d,)
         Position of HMC: Psi in unconstrained coordinates, which do not depend on delta.
     inverse_mass : array (d,)
         Diagonal of HMC's inverse mass matrix.
     step_size : array ()
-        Of HMC; 0 as long as a chain has not begun.
+        Step size of HMC; 0 before the first round of a chain.
     delta, delta_step : array ()
-        delta, and the step size of ln delta.
+        delta, and the step size of the Metropolis steps for ln delta.
     density, similarity, single_log_odds : array (p, p), (), (p, p)
         The edge prior: r of every pair, s, and the log prior odds of every edge in a single task.
     adjacencies : array (m, p, p) of bool
@@ -104,14 +106,14 @@ class ChainState(NamedTuple):
     counts : array (p, p)
         Members that have i -> j.
     scatters : array (m, p, p)
-        Of the data, with the present draw of missing values.
+        Scatters of the data, with the present draw of missing values.
     rows : array (rows, p)
         Rows of the tasks with missing values, completed by the present draw.
     n_adapted, n_learned : array ()
-        Rounds that adapted step sizes, and how many of them were before the last change of
-        coordinates.
+        Number of rounds that adapted step sizes, and what it was at the last change of coordinates.
     window : array (rounds, p, p)
-        Psi of the rounds since that change, from which the next one is learned.
+        Psi of the rounds since the last change of coordinates, from which the next coordinates are
+        learned.
     """
 
     centre: np.ndarray
@@ -135,31 +137,33 @@ class ChainState(NamedTuple):
 
 
 class ChainTrace(NamedTuple):
-    """What some rounds of a chain went through.
+    """A record of some rounds of a chain.
 
     Attributes
     ----------
     psi : array (rounds, p, p)
         sigma_h / delta.
     delta, density, similarity : array (rounds,)
+        ``density`` is r of the first pair, which all pairs have in common where r is sampled.
     log_density : array (rounds,)
-        Of data, graphs, members and ln delta, given Psi and the edge prior.
+        Log density of data, graphs, membership and ln delta, given Psi and the edge prior.
     n_edges, acceptance : array (rounds,)
-        Edges of all tasks; acceptance probability of HMC.
+        Number of edges in all tasks; acceptance probability of HMC.
     members : array (rounds, m) of bool
     advantages : array (rounds, m)
-        Log likelihood of a task's data as a member minus that as a single task.
+        Log likelihood of a task's data as a member minus the one as a single task.
     log_odds : array (m, p, p)
         Mean over the rounds of the prior log odds of every edge, given the other tasks' graphs.
     move_frequencies : array (m, p, p)
-        Share of the moves after which i -> j was there.
+        Share of the moves after which a task had i -> j.
     end_counts : array (m, p, p) of int
-        Rounds at whose end i -> j was there.
+        Number of rounds at whose end a task had i -> j.
     scatters : array (m, p, p)
-        Mean over the rounds.
+        Mean of the scatters over the rounds.
     row_means : array (m, p)
         Means of the completed rows, averaged over the rounds; 0 for tasks without missing values.
     n_divergent : array () of int
+        Number of trajectories that diverged.
     """
 
     psi: np.ndarray
@@ -189,7 +193,7 @@ def chain_data(
     samples_membership: bool = True,
     samples_edge_prior: bool = False,
 ) -> ChainData:
-    """Put together what is given; the prior of Psi is centred at the pooled variances."""
+    """Gather what is given to a chain; the prior of Psi is centred at the pooled variances."""
     scatters, p = tasks.scatters, tasks.n_variables
     psi_scales = np.einsum("tii->i", np.ascontiguousarray(scatters)) / tasks.ns.sum()
     required = np.ascontiguousarray(constraints.required)
@@ -221,17 +225,17 @@ def chain_data(
 
 
 def single_scales(scatters: np.ndarray, ns: np.ndarray) -> np.ndarray:
-    """Diagonals of the prior matrices of single tasks, (m, p): their own variances."""
+    """Diagonals of the prior matrices of the tasks as single tasks, (m, p): their own variances."""
     return np.einsum("tii->ti", scatters) / ns[:, None]
 
 
 def first_state(
     data: ChainData, tasks: Tasks, adjacencies: np.ndarray, *, delta: float, edge_prior: EdgePrior
 ) -> ChainState:
-    """Start at given graphs, with all tasks as members.
+    """The state before the first round: given graphs, all tasks are members.
 
-    The first round begins near the sigma_h that complete graphs would have. Missing values start at
-    their column means. The density of single tasks is that of ``edge_prior``.
+    sigma_h starts near the one that is most probable with complete graphs, missing values start at
+    their column means. Single tasks have the density of ``edge_prior``.
     """
     m, p = len(tasks), tasks.n_variables
     d = p * (p + 1) // 2
@@ -272,7 +276,7 @@ def _with_column_means(rows: np.ndarray) -> np.ndarray:
 def with_edge_prior(
     state: ChainState, prior: EdgePrior, single_prior: EdgePrior | None = None
 ) -> ChainState:
-    """The same state with another edge prior; without ``single_prior`` single tasks keep theirs."""
+    """The same state with another edge prior; without ``single_prior`` single tasks keep their own."""
     p = len(state.density)
     state = state._replace(density=prior.matrix(p), similarity=np.array(float(prior.similarity)))
     if single_prior is not None:

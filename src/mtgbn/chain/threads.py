@@ -1,4 +1,4 @@
-"""Chains side by side in threads, which end together when one fails or the user interrupts."""
+"""Chains in parallel threads, all of which end when one fails or the user interrupts."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -8,10 +8,10 @@ from threading import Event
 
 @contextmanager
 def stoppable_threads(n_threads: int) -> Iterator[tuple[ThreadPoolExecutor, Callable[[], None]]]:
-    """Threads, and a function that chains call between portions of their work.
+    """A pool of threads, and a function that chains call between portions of their work.
 
-    Compiled loops cannot be interrupted. After an error in one chain, or the user's Ctrl-C, the function
-    ends the others.
+    Compiled loops cannot be interrupted. After an error in one chain, or the user's Ctrl-C, the
+    function raises an exception in the others.
     """
     stopped = Event()
 

@@ -1,4 +1,7 @@
-"""Update of delta: how closely the members' covariances follow sigma_h (docs/model.md, section 14)."""
+"""Update of delta: how closely the members' covariances follow sigma_h (docs/model.md, section 14).
+
+Psi = sigma_h / delta is held fixed, so that sigma_h changes with delta.
+"""
 
 from math import log
 
@@ -8,30 +11,32 @@ from mtgbn._utils.compiled import kernel
 from mtgbn.chain.likelihoods import log_likelihoods
 from mtgbn.model.unstructured import log_prior_of_delta
 
-# Above the largest, tasks are practically identical, and sums of sigma_h and scatters lose digits.
-# Below the smallest, which has a prior probability of 1e-5, they are practically unrelated.
+# Above the largest delta tasks are practically identical, and sums of sigma_h and scatters lose digits.
+# Below the smallest delta, where the prior has a probability of 1e-5, they are practically unrelated.
 _SMALLEST_DELTA, _LARGEST_DELTA = 1e-3, 1e5
 
-# Metropolis steps per round, and the acceptance rate to which their size is adapted.
+# Metropolis steps per round, and the acceptance rate to which the step size is adapted.
 DELTA_STEPS = 2
 TARGET_DELTA_ACCEPTANCE = 0.4
 
 
 @kernel(error_model="numpy", inline="always")
 def update_delta(rng, data, state, sigma_h):
-    """Metropolis steps for ln delta with Psi = sigma_h / delta held; changes ``sigma_h`` to match.
+    """Make Metropolis steps for ln delta, in place.
 
     Parameters
     ----------
     rng : numpy.random.Generator
     data : ChainData
     state : ChainState
+        ``delta`` changes.
     sigma_h : array (p, p)
+        Changes with delta.
 
     Returns
     -------
     int
-        Steps that were accepted.
+        Number of accepted steps.
     """
     adjacencies, scatters, members = state.adjacencies, state.scatters, state.members
     ns, scales = data.ns, data.single_scales

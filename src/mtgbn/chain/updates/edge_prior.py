@@ -1,7 +1,7 @@
-"""Update of the edge prior: density and similarity, where they are sampled (docs/model.md, section 14).
+"""Update of the edge prior: density r and similarity s (docs/model.md, section 14).
 
-It is the one update that runs in Python: it is made only if r and s are sampled, and its cost does not
-grow with the moves between graphs.
+It is the only update in Python: few fits sample r and s, and its cost does not grow with the number of
+moves between graphs.
 """
 
 import numpy as np
@@ -9,19 +9,19 @@ import numpy as np
 from mtgbn.chain.state import ChainData, ChainState
 from mtgbn.model.edge_prior import EdgePrior
 
-# Metropolis steps per round, and their sizes for the logits of r and of 1/(1 + s).
+# Metropolis steps per round, and the step sizes of the logits of r and of 1/(1 + s).
 _STEPS = 10
 _STEP_SIZES = np.array([0.15, 0.3])
 
-# Beyond these limits logarithms of r, 1 - r or s lose their digits.
+# Below these limits logarithms of r, 1 - r or s lose digits.
 _SMALLEST_DENSITY, _SMALLEST_SIMILARITY = 1e-8, 1e-6
 
 
 def update_edge_prior(rng: np.random.Generator, data: ChainData, state: ChainState) -> None:
-    """Metropolis steps for the logits of r and of 1/(1 + s), both uniform a priori; in place.
+    """Make Metropolis steps for the logits of r and of 1/(1 + s), in place.
 
-    Given the graphs only the number of members that have each edge matters, and the skeletons of the
-    single tasks, whose density is r as well.
+    r and 1/(1 + s) are uniform a priori. Their conditional distribution depends on the number of
+    members that have each edge, and on the skeletons of the single tasks, whose density is r as well.
     """
     counts = state.counts + state.counts.T
     n_members = int(state.members.sum())

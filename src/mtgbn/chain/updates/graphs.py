@@ -1,9 +1,9 @@
 """Update of the graphs: Metropolis-Hastings moves between DAGs (docs/model.md, section 14).
 
-The state of a task is an order of its variables together with a DAG that obeys it. All orders are
-equally probable a priori and, given the order, edges are independent. The skeleton therefore has exactly
-the edge prior's distribution, however many DAGs share it, unless directions are shared, too. Data enter
-through the scores of families at one sigma_h.
+The state of a task is an order of its variables together with a DAG that obeys the order. All orders
+are equally probable a priori and, given the order, edges are independent. Therefore the skeleton has
+exactly the distribution of the edge prior, however many DAGs have this skeleton, unless tasks share
+directions, too. Data enter through the scores of families given sigma_h.
 """
 
 from math import log
@@ -21,11 +21,11 @@ from mtgbn.chain.likelihoods import (
 from mtgbn.model.edge_prior import EdgeTerms, add_edges, log_odds_of_edge
 from mtgbn.search.knowledge import Constraints
 
-# Shares of the kinds of moves; what is left over goes to new places in the order. Renewing the parents
-# of two variables costs scores in proportion to p, so with many variables its share is smaller.
+# Shares of the kinds of moves; the rest gives variables new places in the order. Renewing the parents
+# of two variables needs a number of scores in proportion to p: with many variables its share is smaller.
 _TOGGLE, _EXCHANGE, _REVERSE, _RENEW, _RENEW_TIMES_P = 0.3, 0.1, 0.2, 0.05, 1.2
 
-# Smaller changes of the log density are rounding.
+# Smaller changes of the log density are rounding errors.
 _ROUNDING = 1e-9
 
 
@@ -57,8 +57,8 @@ class _Families(NamedTuple):
 def update_graphs(rng, data, state, sigma_h, move_counts):
     """Make ``data.n_moves`` moves in every task, one task after the other, in place.
 
-    ``state.counts`` is kept up to date. ``move_counts`` (m, p, p) gains, for every edge, the number of
-    moves after which it was there.
+    ``state.counts`` is kept up to date. To ``move_counts`` (m, p, p) the number of moves is added after
+    which a task had each edge.
     """
     adjacencies, scatters, members, counts = (
         state.adjacencies,
@@ -101,20 +101,20 @@ def walk(rng, adjacency, order, scores, limits, n_moves, move_counts):
     rng : numpy.random.Generator
     adjacency : array (p, p) of bool
     order : array (p,)
-        Variables from first to last; the graph obeys it.
+        Variables from first to last; parents come before their children.
     scores : TaskScores
     limits : Constraints
     n_moves : int
     move_counts : array (p, p)
-        Gains, for every edge, the number of moves after which it was there.
+        To this the number of moves is added after which the graph had each edge.
     """
     p = order.size
     allowed, required, max_parents = limits.allowed, limits.required, limits.max_parents
     renewals = min(_RENEW, _RENEW_TIMES_P / p)
     places = np.empty(p, dtype=np.int64)
     since = np.zeros((p, p), dtype=np.int64)
-    # Of a renewal: parents of the node and of its former parent, now, as proposed, and on the way
-    # back.
+    # For renewals: parents of a node and of its former parent, as proposed, at present, and on the
+    # way back.
     new_parents, new_others = np.zeros(p, dtype=np.bool_), np.zeros(p, dtype=np.bool_)
     old_parents, old_others = np.zeros(p, dtype=np.bool_), np.zeros(p, dtype=np.bool_)
     back_parents, back_others = np.zeros(p, dtype=np.bool_), np.zeros(p, dtype=np.bool_)
@@ -162,7 +162,7 @@ def walk(rng, adjacency, order, scores, limits, n_moves, move_counts):
                 since[a, node] = move
                 adjacency[a, node] = not here
         elif kind < _TOGGLE + _EXCHANGE:
-            # One parent for another.
+            # Replace one parent of a node by another.
             node = int(rng.random() * p)
             q = n_parents[node]
             free = places[node] - q
@@ -194,7 +194,8 @@ def walk(rng, adjacency, order, scores, limits, n_moves, move_counts):
                 adjacency[old, node] = False
                 adjacency[new, node] = True
         elif kind < _TOGGLE + _EXCHANGE + _REVERSE:
-            # a -> node becomes node -> a: they change places, if nothing between them objects.
+            # a -> node becomes node -> a. They swap places in the order, if no variable between them
+            # is a child of a or a parent of the node.
             node = int(rng.random() * p)
             q = n_parents[node]
             if q == 0:
@@ -219,8 +220,9 @@ def walk(rng, adjacency, order, scores, limits, n_moves, move_counts):
                 adjacency[a, node] = False
                 adjacency[node, a] = True
         elif kind < _TOGGLE + _EXCHANGE + _REVERSE + renewals:
-            # The same, and both get new parents: drawn one candidate after the other, each given the
-            # rest, so that the probability of the way there and of the way back are known.
+            # Reverse a -> node and renew the parents of both. Candidates are drawn one after the
+            # other, each given the rest, so that the probabilities of the way there and of the way
+            # back are known.
             node = int(rng.random() * p)
             q = n_parents[node]
             if q == 0:
@@ -247,7 +249,7 @@ def walk(rng, adjacency, order, scores, limits, n_moves, move_counts):
             for k in range(p):
                 chosen += new_others[k]
                 back_parents[k], back_others[k] = new_parents[k], new_others[k]
-            # The way back starts from the new parents, with the edge turned round again.
+            # The way back starts from the new parents, with the edge reversed again.
             back_parents[a] = True
             back_others[node] = False
             backward, _ = _sweep(
@@ -277,7 +279,7 @@ def walk(rng, adjacency, order, scores, limits, n_moves, move_counts):
                 places[a], places[node] = places[node], places[a]
                 order[places[a]], order[places[node]] = a, node
         else:
-            # Any place between the last parent and the first child.
+            # Move a variable to any place in the order between its last parent and its first child.
             node = int(rng.random() * p)
             now = places[node]
             first, last = now, now
@@ -301,20 +303,20 @@ def walk(rng, adjacency, order, scores, limits, n_moves, move_counts):
 
 @kernel(inline="always")
 def _accepts(rng, change):
-    """Whether a change of the log density is accepted; no number is drawn where it is certain.
+    """Whether a change of the log density is accepted; no number is drawn if acceptance is certain.
 
-    Equivalent graphs differ by rounding, which must not decide whether a number is drawn: that would
-    make all that follows a matter of the processor.
+    The densities of equivalent graphs differ by rounding errors. These must not decide whether a random
+    number is drawn, or else all later draws would depend on the processor.
     """
     return change > -_ROUNDING or (change > -40.0 and rng.random() < np.exp(change))
 
 
 @kernel(error_model="numpy")
 def _toggled(scores, families, a, node, here):
-    """Score of a node's family with ``a`` as a parent more or less; it is ``here`` now or not.
+    """Score of a node's family without ``a``, if it is a parent now (``here``), otherwise with it.
 
-    Most moves are rejected, so the same families are scored again and again: scores are kept until
-    the node's parents change.
+    Most moves are rejected, so that the same families are proposed again and again. Scores are kept
+    until the node's parents change.
     """
     parents, n_parents, trial = families.parents, families.n_parents, families.trial
     if not families.is_known[node, a]:
@@ -333,7 +335,7 @@ def _toggled(scores, families, a, node, here):
 
 @kernel
 def _toggle(families, a, node, here):
-    """Add a parent to a node's list, or take it out; the order of the others stays."""
+    """Add a parent to a node's list, or remove it if it is ``here``; the others keep their order."""
     parents, n_parents = families.parents, families.n_parents
     if here:
         size = 0
@@ -349,7 +351,7 @@ def _toggle(families, a, node, here):
 
 @kernel(inline="always")
 def _objects(adjacency, order, first, last):
-    """Whether a variable between two places of the order keeps the variables there from swapping."""
+    """Whether a variable between two places of the order prevents swapping the variables there."""
     a, node = order[first], order[last]
     for place in range(last - first - 1):
         between = order[first + 1 + place]
@@ -370,20 +372,20 @@ def _sweep(rng, scores, limits, node, candidates, mask, goal, is_back, trial):
     node : int
     candidates : array of int
     mask : array (p,) of bool
-        Parents before, and after; changed in place.
+        The node's parents; changed in place.
     goal : array (p,) of bool
-        With ``is_back``: the parents to reach.
+        The parents to reach, if ``is_back``.
     is_back : bool
-        Nothing is drawn; the result is the probability of reaching ``goal``.
+        If true, nothing is drawn, and the result is the probability of reaching ``goal``.
     trial : array (p,)
         Room for a list of parents.
 
     Returns
     -------
     log_probability : float
-        Of what was drawn.
+        Log probability of what was drawn.
     score : float
-        Of the new family.
+        Score of the new family.
     """
     allowed, required, max_parents = limits.allowed, limits.required, limits.max_parents
     size = 0

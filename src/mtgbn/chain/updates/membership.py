@@ -1,7 +1,7 @@
 """Update of the membership: which tasks share sigma_h and edges (docs/model.md, section 14).
 
-A single task has a vague prior of its own and shares no edges. The share of tasks that are members is
-uniform a priori and integrated out.
+A single task has a vague prior of its own and shares no edges. The proportion of members among the
+tasks is uniform a priori and integrated out.
 """
 
 from math import log
@@ -21,7 +21,7 @@ from mtgbn.model.edge_prior import (
     softplus,
 )
 
-# Graphs of members that are tried for a single task.
+# Number of members whose graphs are tried for a single task.
 _MAX_TRIED = 20
 
 
@@ -76,12 +76,13 @@ def update_membership(rng, data, state, advantages):
 def reassign_members(
     data: ChainData, state: ChainState, sigma_h: np.ndarray, single_graphs: np.ndarray
 ) -> ChainState:
-    """The state after tasks have changed sides wherever another graph makes that more probable.
+    """The state after tasks have become members or single tasks, each with another graph.
 
-    Given its graph a task hardly ever changes sides: a graph like those of the members speaks for
-    membership, a graph of its own against it. This tries the single-task graph of a member,
-    ``single_graphs`` (m, p, p), and some of the members' graphs for a single task. It only goes
-    uphill, so it is for chains that have not reached their stationary distribution.
+    Given its graph a task hardly ever joins or leaves the members: a graph like those of the members
+    speaks for membership, any other graph against it. Here graph and membership change at once, where
+    that is more probable: a member may become a single task with its graph of ``single_graphs``
+    (m, p, p), a single task may become a member with the graph of another member. The density only
+    increases, so this is for chains that have not reached their stationary distribution.
     """
     if not data.samples_membership:
         return state
@@ -92,13 +93,12 @@ def reassign_members(
     for t in range(m):
         was_member, members[t] = bool(members[t]), False
         others = adjacencies[members]
-        tried = single_graphs[t : t + 1].copy()
-        if not was_member:
-            possible = ~(others[:_MAX_TRIED] & ~data.allowed).any(axis=(1, 2))
-            tried = np.unique(others[:_MAX_TRIED][possible], axis=0)
-        if not (len(others) and len(tried)):
+        if not len(others):
             members[t] = was_member
             continue
+        tried = single_graphs[t : t + 1].copy()
+        if not was_member:
+            tried = np.unique(others[:_MAX_TRIED], axis=0)
         counts, n_others = others.sum(axis=0), int(members.sum())
         joined = counts + counts.T
         as_member = prior.log_odds(joined, n_others)

@@ -1,10 +1,10 @@
 """Update of the missing values: data augmentation (docs/model.md, sections 2 and 13).
 
-For one task, given its graph and sigma_h: precision Omega and mean mu given the completed rows, then
-the missing values given Omega, mu and the observed values. The mean has a flat prior, so that Omega
-given the completed rows depends on their scatter with rows - 1 degrees of freedom alone, as everywhere
-else. Together with the updates of sigma_h and of the graphs given the scatters, rounds leave the joint
-posterior invariant. Values are taken to be missing at random.
+For each task, given its graph and sigma_h, precision Omega and mean mu are drawn given the completed
+rows, then the missing values given Omega, mu and the observed values. The mean has a flat prior, so
+that Omega depends on the completed rows only through their scatter, which has rows - 1 degrees of
+freedom, as for complete tasks. Together with the other updates, which are given the scatters, rounds
+leave the joint posterior invariant. Values are assumed to be missing at random.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ from mtgbn.model.triangular import factorise, solve_backward, solve_forward
 
 @kernel(error_model="numpy")
 def update_missing_values(rng, data, state, sigma_h):
-    """Draw the missing values of every task, in place; scatters follow.
+    """Draw the missing values of every task, in place, and compute the scatters anew.
 
     Parameters
     ----------
@@ -70,8 +70,8 @@ def draw_missing(rng, rows, is_missing, adjacency, matrix, degrees, factor, scat
     degrees : float
         delta plus the degrees of freedom of that scatter.
     factor : float
-        What the scatter of the rows is multiplied by. If it is not 1, rows count for less than they
-        are, and the values are drawn from what that number of rows can tell.
+        What the scatter of the rows is multiplied by. If it is less than 1, as with autocorrelated
+        rows, Omega is drawn as if there were fewer rows.
     scatter : array (p, p)
         Gets the scatter of the rows after the draw.
 
@@ -96,10 +96,11 @@ def draw_missing(rng, rows, is_missing, adjacency, matrix, degrees, factor, scat
 
 @kernel(error_model="numpy")
 def draw_precision(rng, adjacency, matrix, degrees, precision, factor):
-    """Add sum_k omega_k u_k u_k' to ``precision``, drawn family by family with M = ``matrix``.
+    """Draw a precision, sum_k omega_k u_k u_k', and add it to ``precision``.
 
-    The Cholesky factor of a family, the node after its parents, has the factor L of M_PP, the row
-    L^-1 M_Pk, and the root of the residual scale s.
+    omega_k is the precision of node k given its parents P, u_k has 1 at k and minus the coefficients
+    at P. With M = ``matrix``, the Cholesky factor of a family, the node after its parents, consists of
+    the factor L of M_PP, the row L^-1 M_Pk, and the square root of the residual scale.
     """
     p = matrix.shape[0]
     members = np.empty(p, dtype=np.int64)
@@ -128,7 +129,7 @@ def draw_precision(rng, adjacency, matrix, degrees, precision, factor):
 
 @kernel(error_model="numpy")
 def draw_means(rng, rows, is_missing, precision, means, factor):
-    """Draw the mean of the rows, normal around that of the completed ones with (rows Omega)^-1."""
+    """Draw mu: normal around the mean of the completed rows, with the precision n_rows Omega."""
     n_rows, p = rows.shape
     for j in range(p):
         means[j] = rng.standard_normal() / np.sqrt(n_rows)
@@ -141,8 +142,8 @@ def draw_means(rng, rows, is_missing, precision, means, factor):
         for i in range(n_rows):
             total += rows[i, j]
             observed |= not is_missing[i, j]
-        # A variable without any value may lie anywhere, and the scatter does not see where. All its
-        # values are drawn around this mean, so it can be moved back to 0 rather than drift.
+        # The mean of a variable without any value is arbitrary and does not change the scatter. All
+        # values are drawn around it, so it is set to 0, lest it drift away from round to round.
         means[j] = means[j] + total / n_rows if observed else 0.0
     return True
 
@@ -155,7 +156,7 @@ def draw_rows(rng, rows, is_missing, precision, means, factor):
     values = np.empty(p)
     size = 0
     for i in range(n_rows):
-        # neighbours often lack the same variables; their factor serves again
+        # Successive rows often lack the same variables, and then have the same factor.
         same = i > 0
         for j in range(p):
             same = same and is_missing[i, j] == is_missing[i - 1, j]
@@ -174,7 +175,7 @@ def draw_rows(rng, rows, is_missing, precision, means, factor):
                     pull += precision[members[a], j] * (rows[i, j] - means[j])
             values[a] = -pull
         solve_forward(factor, values, size)
-        # with Omega_mm = L L', L'^-1 z has the covariance Omega_mm^-1
+        # With Omega_mm = L L', L'^-1 z has the covariance Omega_mm^-1.
         for a in range(size):
             values[a] += rng.standard_normal()
         solve_backward(factor, values, size)

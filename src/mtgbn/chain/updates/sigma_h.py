@@ -1,7 +1,6 @@
 """Update of sigma_h: one trajectory of Hamiltonian Monte Carlo (docs/model.md, sections 7 and 14).
 
-Between two adaptations everything is compiled. The paper's sampler of sigma_h given graphs,
-`mtgbn.paper.sample_sigma_h`, runs the same trajectories.
+The paper's sampler of sigma_h given graphs, `mtgbn.paper.sample_sigma_h`, runs the same trajectories.
 """
 
 from math import sqrt
@@ -16,28 +15,27 @@ from mtgbn.model.family_terms import family_terms
 from mtgbn.model.log_determinants import LANES
 from mtgbn.model.posterior import Posterior
 
-# An energy error beyond this is a divergence: the integrator has left the path for good.
+# A trajectory whose energy error is larger than this diverged: it has left the true path for good.
 _DIVERGENCE = 1000.0
 
-
-# More doublings or halvings than any step size needs.
+# Limit of doublings or halvings of a step size; more than any step size needs.
 _MAX_DOUBLINGS = 60
 
-# Target acceptance rate, and trajectories of a chain: shorter than those of draws of sigma_h alone,
-# since the graphs change after each of them.
+# Target acceptance rate and trajectories of a chain. Trajectories are shorter than those of the paper's
+# sampler, since the graphs change after each of them.
 TARGET_ACCEPTANCE = 0.8
 _LENGTH, _JITTER, _MAX_STEPS = 1.5, 0.5, 256.0
 
 
 class TrajectorySettings(NamedTuple):
-    """How long trajectories are; all fields are floats, so that one version is compiled.
+    """How long trajectories are. All fields are floats, so that kernels are compiled only once.
 
     Attributes
     ----------
     n_steps : float
-        Leapfrog steps; 0: as many as the trajectory length needs.
+        Leapfrog steps; with 0, as many as the trajectory length needs.
     trajectory_length : float
-        In standard deviations of the posterior, as far as the mass matrix knows them.
+        In standard deviations of the posterior, as the mass matrix has them.
     jitter : float
         The length of each trajectory is drawn from 1 - jitter to 1 + jitter times the given one.
     target_acceptance, max_steps : float
@@ -65,10 +63,11 @@ def empty_info(n: int) -> HMCInfo:
 
 
 class Hamiltonian(NamedTuple):
-    """What trajectories follow: a posterior in its coordinates, and the masses.
+    """What trajectories follow: a posterior, the centre of its coordinates, and the masses.
 
-    ``dense_mass`` is the Cholesky factor of a dense mass matrix. If it is 0 x 0, ``inverse_mass`` is
-    used, the diagonal of the inverse mass matrix.
+    ``centre_factor`` is the Cholesky factor of the centre, ``dense_mass`` the one of a dense mass
+    matrix. If ``dense_mass`` is 0 x 0, ``inverse_mass`` is used, the diagonal of the inverse mass
+    matrix.
     """
 
     posterior: Posterior
@@ -157,7 +156,11 @@ def begin_chain(rng, data, state, psi_factor):
 
 @kernel(error_model="numpy", inline="always")
 def degrees_of_freedom(posterior, centre_factor, work):
-    """Degrees n of the Wishart distribution with the same curvature, 2 n p, along the common scale."""
+    """Degrees of freedom n of a Wishart distribution that is as curved as the posterior.
+
+    Curvatures are compared where all diagonal coordinates move at once, which scales the whole matrix.
+    There a Wishart distribution has 2 n p.
+    """
     p = posterior.n_variables
     position, gradient = np.empty(p * (p + 1) // 2), np.empty(p * (p + 1) // 2)
     curvature = 0.0
@@ -177,9 +180,9 @@ def degrees_of_freedom(posterior, centre_factor, work):
 
 @kernel(error_model="numpy", inline="always")
 def find_step_size(rng, hamiltonian, position, work):
-    """Double or halve the step size until one step is accepted about as often as not; take half.
+    """A step size from which adaptation converges (Hoffman and Gelman 2014, Algorithm 4).
 
-    After Hoffman and Gelman (2014), Algorithm 4: a start from which dual averaging converges.
+    It is doubled or halved until a single step has an acceptance probability of about one half.
     """
     d = position.size
     start_gradient, start_momentum = np.empty(d), np.empty(d)
@@ -202,7 +205,7 @@ def find_step_size(rng, hamiltonian, position, work):
         elif now != direction:
             break
         step_size *= 2.0**direction
-    # One step may be accepted where many would leave the path: stay well inside.
+    # A step size that suffices for one step may be too large for many: take a smaller one.
     return step_size / (4.0 if direction == 1 else 2.0)
 
 
@@ -215,7 +218,7 @@ def run_trajectories(rng, hamiltonian, position, step_size, adapts, settings, wo
     rng : numpy.random.Generator
     hamiltonian : Hamiltonian
     position : array (d,)
-        Where the chain stands.
+        Coordinates of sigma_h; changed in place.
     step_size : float
     adapts : bool
         Whether to adapt the step size by dual averaging.
@@ -225,11 +228,12 @@ def run_trajectories(rng, hamiltonian, position, step_size, adapts, settings, wo
     draws : array (n, p, p)
         Gets sigma_h after every transition.
     info : HMCInfo
+        Gets the statistics of every transition.
 
     Returns
     -------
     float
-        The step size to go on with.
+        The step size for further transitions.
     """
     d = position.size
     gradient = np.empty(d)
@@ -295,7 +299,10 @@ def run_trajectories(rng, hamiltonian, position, step_size, adapts, settings, wo
 
 @kernel(error_model="numpy", inline="always")
 def leapfrog(hamiltonian, position, momentum, gradient, step_size, velocity, work):
-    """One step, in place; ``gradient`` belongs to ``position`` before and after. Returns the value."""
+    """Make one leapfrog step, in place, and return the log density at the new position.
+
+    ``gradient`` is the one at ``position``, before and after the step.
+    """
     for k in range(position.size):
         momentum[k] += 0.5 * step_size * gradient[k]
     to_velocity(hamiltonian, momentum, velocity)
@@ -332,7 +339,7 @@ def draw_momentum(rng, hamiltonian, momentum):
 
 @kernel
 def to_velocity(hamiltonian, momentum, velocity):
-    """Write M^-1 momentum and return the kinetic energy."""
+    """Write the velocity, M^-1 times the momentum, and return the kinetic energy."""
     inverse_mass, dense_mass = hamiltonian.inverse_mass, hamiltonian.dense_mass
     d = momentum.size
     if dense_mass.size > 0:
@@ -355,7 +362,7 @@ def to_velocity(hamiltonian, momentum, velocity):
     return kinetic
 
 
-# Weight, in draws, of the variances that a coordinate had before a window.
+# Weight, in draws, of the present variances against those of the draws of a window.
 _SHRINKAGE = 10.0
 
 
@@ -364,7 +371,7 @@ def learned_inverse_mass(
 ) -> np.ndarray:
     """Variances of the coordinates of ``draws`` (n, p, p) about a centre.
 
-    They are shrunk towards the present ones, scaled to the same average.
+    They are shrunk towards the present variances ``inverse_mass``, scaled to the same average.
     """
     variances = coordinates_of(draws, contiguous_factor(centre)).var(axis=0)
     weight = len(draws) / (len(draws) + _SHRINKAGE)

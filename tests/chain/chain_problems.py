@@ -1,0 +1,136 @@
+"""Small chains for tests, and updates that are repeated in compiled code."""
+
+import numpy as np
+from numba import njit
+
+from mtgbn.chain.state import chain_data, first_state
+from mtgbn.chain.updates.delta import update_delta
+from mtgbn.chain.updates.graphs import update_graphs
+from mtgbn.chain.updates.membership import update_membership
+from mtgbn.model.edge_prior import EdgePrior
+from mtgbn.search.knowledge import Constraints, no_constraints
+from mtgbn.tasks import Tasks
+
+PRIOR = EdgePrior(0.3, 2.0)
+
+# delta of the prior of a single task, written out again.
+SINGLE_DELTA = 3.0
+
+# A standard normal exceeds this with probability 7e-6; seeds are fixed.
+Z_LIMIT = 4.5
+
+
+def dag(p, *edges):
+    adjacency = np.zeros((p, p), dtype=bool)
+    for i, j in edges:
+        adjacency[i, j] = True
+    return adjacency
+
+
+def complete_dag(p):
+    return np.triu(np.ones((p, p), dtype=bool), 1)
+
+
+# A v-structure, a chain against the order of the numbers, and two joined v-structures.
+MIXED_GRAPHS = np.array(
+    [
+        dag(4, (0, 2), (1, 2), (2, 3)),
+        dag(4, (3, 2), (2, 1), (1, 0)),
+        dag(4, (0, 3), (1, 3), (2, 3), (0, 1)),
+    ]
+)
+
+
+def some_constraints(p):
+    """An edge that is forbidden one way, one that is required, a pair that is settled, two parents."""
+    constraints = no_constraints(p)
+    constraints.allowed[0, 1] = False
+    constraints.required[2, 3] = True
+    constraints.allowed[3, 2] = False
+    return Constraints(constraints.allowed, constraints.required, 2)
+
+
+def some_arrays(m=3, p=4, rows=15, seed=0):
+    """Rows of related tasks with variables in unequal units."""
+    rng = np.random.default_rng(seed)
+    mixing = np.eye(p) + 0.6 * rng.standard_normal((p, p)) + 0.2 * rng.standard_normal((m, p, p))
+    mixing *= np.linspace(0.7, 1.6, p)
+    return [rng.standard_normal((rows + t, p)) @ mixing[t] for t in range(m)]
+
+
+def chain_of(
+    tasks=None,
+    *,
+    constraints=None,
+    start=None,
+    prior=PRIOR,
+    delta=10.0,
+    members=None,
+    n_moves=40,
+    **options,
+):
+    """Data and first state of a chain; ``members`` if not all tasks are, ``options`` of `chain_data`."""
+    tasks = Tasks.from_arrays(some_arrays()) if tasks is None else tasks
+    m, p = len(tasks), tasks.n_variables
+    constraints = no_constraints(p) if constraints is None else constraints
+    start = np.tile(constraints.required, (m, 1, 1)) if start is None else start
+    data = chain_data(tasks, constraints, n_moves=n_moves, **options)
+    state = first_state(data, tasks, start, delta=delta, edge_prior=prior)
+    if members is not None:
+        state.members[:] = members
+        state.counts[:] = state.adjacencies[state.members].sum(axis=0)
+    return data, state
+
+
+def incomplete_tasks():
+    """Three tasks, two of which have missing values: single ones, whole rows, a whole variable."""
+    arrays = some_arrays()
+    arrays[0][[2, 3, 7], 1] = arrays[0][5] = np.nan
+    arrays[2][:, 3] = arrays[2][1:6, 0] = np.nan
+    return Tasks.from_arrays(arrays, missing="em")
+
+
+def assert_same(found, expected, **tolerance):
+    """The same numbers in all fields; with a tolerance, nearly the same."""
+    for name, one, other in zip(found._fields, found, expected, strict=True):
+        np.testing.assert_allclose(one, other, err_msg=name, **{"rtol": 0, **tolerance})
+
+
+# Updates are inlined where they are called. Here they are compiled once for all tests.
+
+
+@njit(nogil=True, error_model="numpy")
+def repeat_update_of_delta(rng, data, state, sigma_h, deltas):
+    """Update delta again and again, given Psi; ``deltas`` gets what it was."""
+    n_accepted = 0
+    for k in range(deltas.size):
+        n_accepted += update_delta(rng, data, state, sigma_h)
+        deltas[k] = state.delta[()]
+    return n_accepted
+
+
+@njit(nogil=True, error_model="numpy")
+def repeat_update_of_membership(rng, data, state, advantages, members):
+    """Update the membership again and again, given the graphs; ``members`` gets what it was."""
+    for k in range(members.shape[0]):
+        update_membership(rng, data, state, advantages)
+        for t in range(members.shape[1]):
+            members[k, t] = state.members[t]
+
+
+@njit(nogil=True, error_model="numpy")
+def repeat_update_of_graphs(rng, data, state, sigma_h, move_counts, codes):
+    """Update the graphs again and again, given sigma_h.
+
+    ``codes`` (updates, m) gets the graphs as numbers: bit i p + j is the edge i -> j.
+    """
+    m, p, _ = state.adjacencies.shape
+    for k in range(codes.shape[0]):
+        update_graphs(rng, data, state, sigma_h, move_counts)
+        for t in range(m):
+            code = 0
+            for i in range(p):
+                for j in range(p):
+                    if state.adjacencies[t, i, j]:
+                        code += 2 ** (i * p + j)
+            codes[k, t] = code

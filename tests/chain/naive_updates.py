@@ -1,0 +1,596 @@
+"""Slow, obvious twins of the updates of a chain, in plain Python.
+
+Every twin takes the random numbers that the update takes, in the same order, so that the two must end
+in the same state. Densities come from `naive`: explicit sets, determinants of explicit submatrices, Beta
+functions. The numbers of the sampler (step sizes, targets, shares of moves) are written out here again.
+"""
+
+import itertools
+
+import naive
+import numpy as np
+from chain_problems import SINGLE_DELTA
+from scipy.special import betaln, expit, gammaln, log_expit
+
+from mtgbn.chain.state import ChainTrace, copy_of
+
+# Densities of one task.
+
+
+def prior_of(data, state, t, sigma_h, is_member):
+    """Prior matrix and delta of a task."""
+    if is_member:
+        return sigma_h, float(state.delta)
+    return np.diag(data.single_scales[t]), SINGLE_DELTA
+
+
+def family_score(prior, delta, scatter, n, node, parents):
+    """Log marginal likelihood of one family, without the constant -n/2 ln(2 pi)."""
+    value = -n / 2 * np.log(2)
+    for sign, variables in ((1, (*parents, node)), (-1, tuple(parents))):
+        value += sign * naive.ell(variables, delta + n, prior + scatter)
+        value -= sign * naive.ell(variables, delta, prior)
+    return value
+
+
+def log_likelihood(data, state, t, sigma_h, is_member, delta=None):
+    """Log marginal likelihood of a task, up to a constant of the data alone."""
+    prior, own_delta = prior_of(data, state, t, sigma_h, is_member)
+    if is_member and delta is not None:
+        own_delta = delta
+    adjacency = state.adjacencies[t]
+    return sum(
+        family_score(
+            prior, own_delta, state.scatters[t], data.ns[t], k, naive.parents_of(adjacency, k)
+        )
+        for k in range(len(adjacency))
+    )
+
+
+def advantages_of(data, state, sigma_h):
+    return np.array(
+        [
+            log_likelihood(data, state, t, sigma_h, True)
+            - log_likelihood(data, state, t, sigma_h, False)
+            for t in range(len(state.members))
+        ]
+    )
+
+
+def log_prior_of_delta(delta):
+    """Log density of ln delta where delta / (delta + 100) is uniform, up to a constant."""
+    return np.log(delta / (delta + 100) ** 2)
+
+
+# The edge prior.
+
+
+def log_odds_of_edge(data, state, t, i, j, is_member, members=None):
+    """Log prior odds of i -> j in a task, given the graphs of the other members."""
+    log_odds = state.single_log_odds[i, j]
+    if is_member:
+        members = state.members if members is None else members
+        others = [u for u in range(len(members)) if members[u] and u != t]
+        forward = sum(int(state.adjacencies[u, i, j]) for u in others)
+        backward = sum(int(state.adjacencies[u, j, i]) for u in others)
+        log_odds = naive.log_odds_of_edge(
+            state.density[i, j],
+            float(state.similarity),
+            data.agreement,
+            forward=forward,
+            backward=backward,
+            n_others=len(others),
+        )
+    return log_odds
+
+
+def one_way(data, i, j):
+    return np.log(2) if data.allowed[i, j] and not data.allowed[j, i] else 0.0
+
+
+def log_probability_of_edges(data, state):
+    """Joint log prior of the graphs of all tasks, given their orders."""
+    joined = state.adjacencies | np.swapaxes(state.adjacencies, 1, 2)
+    members = state.members
+    density = expit(state.single_log_odds)
+    return (
+        naive.log_probability_of_skeletons(
+            state.density,
+            float(state.similarity),
+            joined[members].sum(axis=0),
+            int(members.sum()),
+            data.free,
+        )
+        + naive.log_probability_of_directions(
+            state.adjacencies[members].sum(axis=0), data.agreement
+        )
+        + naive.log_probability_of_skeletons(
+            density, np.inf, joined[~members].sum(axis=0), int((~members).sum()), data.free
+        )
+    )
+
+
+# sigma_h.
+
+
+def log_density_of_coordinates(data, state, x):
+    """Log posterior of the coordinates of HMC given the graphs, up to a constant."""
+    p, delta = len(data.psi_scales), float(state.delta)
+    sigma_h = naive.sigma_h_of(x, delta * state.centre)
+    value = sum(
+        naive.log_marginal_likelihood(
+            state.scatters[t], data.ns[t], state.adjacencies[t], sigma_h, delta + p - 1
+        )
+        for t in np.flatnonzero(state.members)
+    )
+    # Psi is inverse Wishart with p + 1 degrees of freedom, so that correlations are uniform.
+    value -= (p + 1 + p + 1) / 2 * naive.log_determinant(sigma_h)
+    value -= np.trace(np.diag(delta * data.psi_scales) @ np.linalg.inv(sigma_h)) / 2
+    # Jacobian of the coordinates: the powers p + 1, p, ..., 2 of the diagonal of the factor.
+    diagonal = np.cumsum(np.arange(1, p + 1)) - 1
+    return value + np.arange(p + 1, 1, -1) @ x[diagonal]
+
+
+def value_and_gradient(data, state, x):
+    gradient = np.empty(len(x))
+    for k in range(len(x)):
+        step = np.zeros(len(x), dtype=complex)
+        step[k] = 1j * naive.COMPLEX_STEP
+        moved = log_density_of_coordinates(data, state, x + step)
+        gradient[k] = np.imag(moved) / naive.COMPLEX_STEP
+    return np.real(moved), gradient
+
+
+def leapfrog(data, state, x, momentum, gradient, step_size):
+    momentum = momentum + step_size / 2 * gradient
+    x = x + step_size * state.inverse_mass * momentum
+    value, gradient = value_and_gradient(data, state, x)
+    return x, momentum + step_size / 2 * gradient, value, gradient
+
+
+def kinetic_energy(state, momentum):
+    return (state.inverse_mass * momentum**2).sum() / 2
+
+
+def begin(rng, data, state):
+    """Masses of the Wishart distribution with the curvature of the posterior; a first step size."""
+    p = len(data.psi_scales)
+    on_diagonal = np.concatenate([np.arange(i + 1) == i for i in range(p)])
+    _, ahead = value_and_gradient(data, state, 1e-4 * on_diagonal)
+    _, behind = value_and_gradient(data, state, -1e-4 * on_diagonal)
+    curvature = -(ahead - behind)[on_diagonal].sum() / 2e-4
+    degrees = max(curvature / (2 * p), 1.0)
+    state.inverse_mass[:] = np.where(on_diagonal, 0.5, 1.0) / degrees
+    state.coordinates[:] = np.sqrt(state.inverse_mass) * rng.standard_normal(len(on_diagonal))
+    value, gradient = value_and_gradient(data, state, state.coordinates)
+    momentum = rng.standard_normal(len(gradient)) / np.sqrt(state.inverse_mass)
+    energy = kinetic_energy(state, momentum) - value
+
+    def is_accepted(step_size):
+        _, new_momentum, new_value, _ = leapfrog(
+            data, state, state.coordinates, momentum, gradient, step_size
+        )
+        return energy - kinetic_energy(state, new_momentum) + new_value > np.log(0.5)
+
+    step_size = 0.5
+    if is_accepted(step_size):
+        while is_accepted(step_size):
+            step_size *= 2
+        state.step_size[()] = step_size / 4
+    else:
+        while not is_accepted(step_size):
+            step_size /= 2
+        state.step_size[()] = step_size / 2
+
+
+def update_sigma_h(rng, data, state):
+    """sigma_h, the acceptance probability, and whether the trajectory diverged."""
+    if state.step_size == 0:
+        begin(rng, data, state)
+    step_size = float(state.step_size)
+    x = state.coordinates.copy()
+    value, gradient = value_and_gradient(data, state, x)
+    momentum = rng.standard_normal(len(x)) / np.sqrt(state.inverse_mass)
+    energy = kinetic_energy(state, momentum) - value
+    n_steps = min(1.5 / step_size, 256.0) * (0.5 + rng.random())
+    for _ in range(max(1, round(n_steps))):
+        x, momentum, value, gradient = leapfrog(data, state, x, momentum, gradient, step_size)
+    change = energy - (kinetic_energy(state, momentum) - value)
+    is_divergent = not change > -1000
+    acceptance = 0.0 if is_divergent else min(1.0, np.exp(change))
+    if rng.random() < acceptance:
+        state.coordinates[:] = x
+    sigma_h = naive.sigma_h_of(state.coordinates, float(state.delta) * state.centre)
+    return sigma_h, acceptance, is_divergent
+
+
+# delta and the membership.
+
+
+def update_delta(rng, data, state, sigma_h):
+    """sigma_h to match the new delta, and the number of accepted steps."""
+    psi, accepted = sigma_h / float(state.delta), 0
+
+    def log_density(delta):
+        return log_prior_of_delta(delta) + sum(
+            log_likelihood(data, state, t, delta * psi, True, delta)
+            for t in np.flatnonzero(state.members)
+        )
+
+    for _ in range(2):
+        proposal = float(state.delta) * np.exp(float(state.delta_step) * rng.standard_normal())
+        uniform = rng.random()
+        if not 1e-3 < proposal < 1e5:
+            continue
+        if np.log(uniform) < log_density(proposal) - log_density(float(state.delta)):
+            state.delta[()] = proposal
+            accepted += 1
+    return float(state.delta) * psi, accepted
+
+
+def update_membership(rng, data, state, advantages):
+    m = len(state.members)
+    for t in range(m):
+        n_others = int(state.members.sum() - state.members[t])
+        # The share of members is uniform: (k! (m - k)!) / (m + 1)! for k members.
+        log_odds = advantages[t]
+        log_odds += gammaln(n_others + 2) + gammaln(m - n_others)
+        log_odds -= gammaln(n_others + 1) + gammaln(m - n_others + 1)
+        for i, j in itertools.combinations(state.orders[t], 2):
+            if data.free[i, j]:
+                is_there = state.adjacencies[t, i, j]
+                for sign, is_member in ((1, True), (-1, False)):
+                    odds = log_odds_of_edge(data, state, t, i, j, is_member) + one_way(data, i, j)
+                    log_odds += sign * log_expit(odds if is_there else -odds)
+        state.members[t] = rng.random() < expit(log_odds)
+    state.counts[:] = state.adjacencies[state.members].sum(axis=0)
+
+
+# Graphs.
+
+
+class Walk:
+    """Moves in one task; scores are computed from nothing every time."""
+
+    def __init__(self, rng, data, state, t, sigma_h):
+        self.rng, self.data = rng, data
+        self.adjacency, self.order = state.adjacencies[t], list(state.orders[t])
+        self.p = len(self.order)
+        is_member = bool(state.members[t])
+        prior, delta = prior_of(data, state, t, sigma_h, is_member)
+        log_odds = np.zeros((self.p, self.p))
+        for i, j in itertools.permutations(range(self.p), 2):
+            log_odds[i, j] = log_odds_of_edge(data, state, t, i, j, is_member)
+            log_odds[i, j] += one_way(data, i, j)
+        self.parents = [list(naive.parents_of(self.adjacency, k)) for k in range(self.p)]
+
+        def score(node, parents):
+            value = family_score(prior, delta, state.scatters[t], data.ns[t], node, tuple(parents))
+            return value + sum(log_odds[a, node] for a in parents)
+
+        self.score = score
+
+    def one_of(self, n):
+        return int(self.rng.random() * n)
+
+    def accepts(self, change):
+        return change > -1e-9 or (change > -40 and self.rng.random() < np.exp(change))
+
+    def set_parents(self, node, parents):
+        self.parents[node] = parents
+        self.adjacency[:, node] = False
+        self.adjacency[parents, node] = True
+
+    def swap(self, a, node):
+        first, last = self.order.index(a), self.order.index(node)
+        self.order[first], self.order[last] = node, a
+
+    def move(self):
+        kind = self.rng.random()
+        renewals = min(0.05, 1.2 / self.p)
+        if kind < 0.3:
+            self.toggle()
+        elif kind < 0.4:
+            self.exchange()
+        elif kind < 0.6:
+            self.reverse()
+        elif kind < 0.6 + renewals:
+            self.renew()
+        else:
+            self.replace()
+
+    def toggle(self):
+        first, second = self.one_of(self.p), self.one_of(self.p - 1)
+        second += second >= first
+        a, node = (self.order[place] for place in sorted((first, second)))
+        parents = self.parents[node]
+        if a in parents:
+            if self.data.required[a, node]:
+                return
+            proposal = [other for other in parents if other != a]
+        else:
+            proposal = [*parents, a]
+        if not self.data.allowed[a, node] or len(proposal) > self.data.max_parents:
+            return
+        if self.accepts(self.score(node, proposal) - self.score(node, parents)):
+            self.set_parents(node, proposal)
+
+    def exchange(self):
+        node = self.one_of(self.p)
+        parents = self.parents[node]
+        before = self.order[: self.order.index(node)]
+        others = [a for a in before if a not in parents]
+        if not parents or not others:
+            return
+        k = self.one_of(len(parents))
+        new = others[self.one_of(len(others))]
+        if self.data.required[parents[k], node] or not self.data.allowed[new, node]:
+            return
+        proposal = [*parents[:k], new, *parents[k + 1 :]]
+        if self.accepts(self.score(node, proposal) - self.score(node, parents)):
+            self.set_parents(node, proposal)
+
+    def reversible_edge(self):
+        """An edge a -> node whose ends can change places, or None."""
+        node = self.one_of(self.p)
+        if not self.parents[node]:
+            return None
+        a = self.parents[node][self.one_of(len(self.parents[node]))]
+        if self.data.required[a, node] or not self.data.allowed[node, a]:
+            return None
+        between = self.order[self.order.index(a) + 1 : self.order.index(node)]
+        if any(self.adjacency[a, b] or self.adjacency[b, node] for b in between):
+            return None
+        return a, node
+
+    def reverse(self):
+        edge = self.reversible_edge()
+        if edge is None or len(self.parents[edge[0]]) >= self.data.max_parents:
+            return
+        a, node = edge
+        parents, others = self.parents[node], self.parents[a]
+        new_parents, new_others = [b for b in parents if b != a], [*others, node]
+        change = self.score(node, new_parents) + self.score(a, new_others)
+        change -= self.score(node, parents) + self.score(a, others)
+        if self.accepts(change + np.log(len(parents) / len(new_others))):
+            self.set_parents(node, new_parents)
+            self.set_parents(a, new_others)
+            self.swap(a, node)
+
+    def renew(self):
+        edge = self.reversible_edge()
+        if edge is None:
+            return
+        a, node = edge
+        parents, others = set(self.parents[node]), set(self.parents[a])
+        before = self.order[: self.order.index(a)]
+        new_parents, forward = self.sweep(node, parents - {a}, before)
+        new_others, more = self.sweep(a, others | {node}, before)
+        _, backward = self.sweep(a, new_others - {node}, before, others)
+        _, more_backward = self.sweep(node, new_parents | {a}, before, parents)
+        change = -np.inf
+        # A sweep that could not begin, or a way back that does not exist.
+        if min(forward, more, backward, more_backward) > -np.inf:
+            change = self.score(node, new_parents) + self.score(a, new_others)
+            change -= self.score(node, parents) + self.score(a, others)
+            change += backward + more_backward - forward - more
+            change += np.log(len(parents) / len(new_others))
+        if self.accepts(change):
+            self.set_parents(node, sorted(new_parents))
+            self.set_parents(a, sorted(new_others))
+            self.swap(a, node)
+
+    def sweep(self, node, parents, candidates, goal=None):
+        """Parents drawn one candidate after the other, and the log probability of what was drawn.
+
+        With a goal nothing is drawn: the probability of ending there.
+        """
+        if len(parents) > self.data.max_parents:
+            return parents, -np.inf
+        logarithm = 0.0
+        for candidate in candidates:
+            if self.data.required[candidate, node] or not self.data.allowed[candidate, node]:
+                continue
+            flipped = parents ^ {candidate}
+            if len(flipped) > self.data.max_parents:
+                if goal is not None and candidate in goal:
+                    return parents, -np.inf
+                continue
+            probability = expit(self.score(node, flipped) - self.score(node, parents))
+            if goal is None:
+                flips = self.rng.random() < probability
+            else:
+                flips = (candidate in goal) != (candidate in parents)
+            with np.errstate(divide="ignore"):
+                logarithm += np.log(probability if flips else 1 - probability)
+            if flips:
+                parents = flipped
+        return parents, logarithm
+
+    def replace(self):
+        node = self.one_of(self.p)
+        now = self.order.index(node)
+        first, last = now, now
+        while first > 0 and not self.adjacency[self.order[first - 1], node]:
+            first -= 1
+        while last < self.p - 1 and not self.adjacency[node, self.order[last + 1]]:
+            last += 1
+        self.order.remove(node)
+        self.order.insert(first + self.one_of(last - first + 1), node)
+
+
+def update_graphs(rng, data, state, sigma_h, move_counts):
+    for t in range(len(state.members)):
+        walk = Walk(rng, data, state, t, sigma_h)
+        for _ in range(data.n_moves):
+            walk.move()
+            move_counts[t] += walk.adjacency
+        state.orders[t] = walk.order
+    state.counts[:] = state.adjacencies[state.members].sum(axis=0)
+
+
+# The edge prior and the missing values.
+
+
+def update_edge_prior(rng, data, state):
+    p = len(state.density)
+    joined = state.adjacencies | np.swapaxes(state.adjacencies, 1, 2)
+    r, s = float(state.density[0, 1]), float(state.similarity)
+
+    def log_density(r, s):
+        """Of the logits of r and of 1/(1 + s), which are uniform a priori."""
+        value = np.log(r * (1 - r)) + np.log(s / (1 + s) ** 2)
+        for i, j in itertools.combinations(range(p), 2):
+            if data.free[i, j]:
+                n, k = state.members.sum(), joined[state.members, i, j].sum()
+                value += betaln(s * r + k, s * (1 - r) + n - k) - betaln(s * r, s * (1 - r))
+                for is_there in joined[~state.members, i, j]:
+                    value += np.log(r if is_there else 1 - r)
+        return value
+
+    for _ in range(10):
+        step, other_step = rng.standard_normal(2)
+        uniform = rng.random()
+        new_r = expit(np.log(r / (1 - r)) + 0.15 * step)
+        share = expit(-np.log(s) + 0.3 * other_step)
+        new_s = 1 / share - 1
+        if not (1e-8 < new_r < 1 - 1e-8 and new_s > 1e-6):
+            continue
+        if np.log(uniform) < log_density(new_r, new_s) - log_density(r, s):
+            r, s = new_r, new_s
+    state.density[:], state.similarity[()] = r, s
+    state.single_log_odds[:] = np.log(r / (1 - r))
+
+
+def update_missing_values(rng, data, state, sigma_h):
+    for k, t in enumerate(data.incomplete):
+        prior, delta = prior_of(data, state, t, sigma_h, state.members[t])
+        matrix, degrees = prior + state.scatters[t], delta + data.ns[t]
+        here = slice(data.row_starts[k], data.row_starts[k + 1])
+        rows, is_missing = state.rows[here], data.is_missing[here]
+        n, p = rows.shape
+        precision = np.zeros((p, p))
+        for node in range(p):
+            parents = list(naive.parents_of(state.adjacencies[t], node))
+            block = matrix[np.ix_(parents, parents)]
+            slopes = np.linalg.solve(block, matrix[parents, node])
+            residual = matrix[node, node] - slopes @ matrix[parents, node]
+            omega = 2 * rng.standard_gamma((degrees + len(parents)) / 2) / residual
+            noise = rng.standard_normal(len(parents)) / np.sqrt(omega)
+            slopes = slopes + np.linalg.solve(np.linalg.cholesky(block).T, noise)
+            direction = np.eye(p)[node]
+            direction[parents] = -slopes
+            precision += omega * np.outer(direction, direction)
+        noise = rng.standard_normal(p) / np.sqrt(n)
+        means = rows.mean(axis=0) + np.linalg.solve(np.linalg.cholesky(precision).T, noise)
+        means[is_missing.all(axis=0)] = 0.0
+        for row, absent in zip(rows, is_missing, strict=True):
+            block = precision[np.ix_(absent, absent)]
+            pull = precision[np.ix_(absent, ~absent)] @ (row[~absent] - means[~absent])
+            noise = rng.standard_normal(absent.sum())
+            row[absent] = means[absent] - np.linalg.solve(block, pull)
+            row[absent] += np.linalg.solve(np.linalg.cholesky(block).T, noise)
+        centred = rows - rows.mean(axis=0)
+        state.scatters[t] = data.scatter_factors[k] * centred.T @ centred
+
+
+# A whole chain.
+
+
+def adapt(data, state, acceptance, accepted):
+    state.n_adapted[()] += 1
+    n = int(state.n_adapted)
+    state.step_size[()] *= np.exp((n - int(state.n_learned)) ** -0.6 * (acceptance - 0.8))
+    if data.samples_delta:
+        state.delta_step[()] *= np.exp(n**-0.6 * (accepted / 2 - 0.4))
+        state.delta_step[()] = min(state.delta_step, 3.0)
+
+
+def coordinates_of(psi, centre):
+    """The vector that `naive.sigma_h_of` takes to a matrix."""
+    root = np.linalg.cholesky(centre)
+    factor = np.linalg.solve(root, np.linalg.cholesky(psi))
+    factor[np.diag_indices(len(psi))] = np.log(np.diag(factor))
+    return factor[np.tril_indices(len(psi))]
+
+
+def learn_coordinates(state):
+    """Centre and masses from the window; the state with an empty one."""
+    centre = state.window.mean(axis=0)
+    psi = naive.sigma_h_of(state.coordinates, state.centre)
+    n = len(state.window)
+    variances = np.var([coordinates_of(each, centre) for each in state.window], axis=0)
+    expected = state.inverse_mass * np.mean(variances / state.inverse_mass)
+    return state._replace(
+        centre=centre,
+        coordinates=coordinates_of(psi, centre),
+        inverse_mass=(n * variances + 10 * expected) / (n + 10),
+        n_learned=np.array(int(state.n_adapted)),
+        window=state.window[:0],
+    )
+
+
+def run_chain(data, state, rng, n_rounds, *, adapts):
+    """The trace and the end of a chain, one update after the other."""
+    state = copy_of(state)
+    m, p, _ = state.scatters.shape
+    rounds = {name: [] for name in ChainTrace._fields}
+    move_counts = np.zeros((m, p, p))
+    for _ in range(n_rounds):
+        sigma_h, acceptance, is_divergent = update_sigma_h(rng, data, state)
+        accepted = 0
+        if data.samples_delta:
+            sigma_h, accepted = update_delta(rng, data, state, sigma_h)
+        advantages = advantages_of(data, state, sigma_h)
+        if data.samples_membership:
+            update_membership(rng, data, state, advantages)
+        update_graphs(rng, data, state, sigma_h, move_counts)
+        delta, n = float(state.delta), int(state.members.sum())
+        likelihood = sum(
+            log_likelihood(data, state, t, sigma_h, state.members[t]) for t in range(m)
+        )
+        share = gammaln(n + 1) + gammaln(m - n + 1) - gammaln(m + 2)
+        row_means = np.zeros((m, p))
+        for k, t in enumerate(data.incomplete):
+            row_means[t] = state.rows[data.row_starts[k] : data.row_starts[k + 1]].mean(axis=0)
+        now = ChainTrace(
+            psi=sigma_h / delta,
+            delta=delta,
+            density=state.density[0, 1],
+            similarity=float(state.similarity),
+            log_density=likelihood
+            + log_prior_of_delta(delta)
+            + log_probability_of_edges(data, state)
+            + share,
+            n_edges=state.adjacencies.sum(),
+            acceptance=acceptance,
+            members=state.members.copy(),
+            advantages=advantages,
+            log_odds=[
+                [[log_odds_of_edge(data, state, t, i, j, True) for j in range(p)] for i in range(p)]
+                for t in range(m)
+            ],
+            move_frequencies=0.0,
+            end_counts=state.adjacencies.copy(),
+            scatters=state.scatters.copy(),
+            row_means=row_means,
+            n_divergent=is_divergent,
+        )
+        for name, value in now._asdict().items():
+            rounds[name].append(value)
+        if adapts:
+            adapt(data, state, acceptance, accepted)
+        if data.samples_edge_prior:
+            update_edge_prior(rng, data, state)
+        update_missing_values(rng, data, state, sigma_h)
+        if adapts:
+            state = state._replace(window=np.array([*state.window, now.psi]))
+            if int(state.n_adapted) in (10, 25, 50, 100, 200, 400):
+                state = learn_coordinates(state)
+    trace = {name: np.array(values) for name, values in rounds.items()}
+    for name in ("log_odds", "scatters", "row_means"):
+        trace[name] = trace[name].mean(axis=0)
+    for name in ("end_counts", "n_divergent"):
+        trace[name] = trace[name].sum(axis=0)
+    trace["move_frequencies"] = move_counts / max(n_rounds * data.n_moves, 1)
+    return ChainTrace(**trace), state
