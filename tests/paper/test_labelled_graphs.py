@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from mtgbn.errors import GraphError, InputError
-from mtgbn.sampling.labelled_graphs import stack_graphs
+from mtgbn.paper.labelled_graphs import stack_graphs
 from mtgbn.tasks import Tasks
 
 VARIABLES = ("front", "middle", "back")

@@ -7,12 +7,13 @@ import pytest
 from scipy import integrate
 
 from mtgbn.errors import ImproperPosteriorError
-from mtgbn.model import build_posterior, check_proper, log_posterior
-from mtgbn.model.propriety import (
+from mtgbn.paper.posterior import build_posterior, log_posterior
+from mtgbn.paper.propriety import (
     _exponent_of_collapse,
     _exponents_of_growing_variables,
     _pairs,
     _worst_growing_direction,
+    check_proper,
 )
 
 PRIORS = ("uniform", "restricted", "scale_free", "decomposable")

@@ -9,7 +9,7 @@ from nutpie.compiled_pyfunc import from_pyfunc
 from sampling_oracles import MIXED_GRAPHS, Z_LIMIT, NaiveDensity, dag, data_scatters, largest_z
 from scipy.optimize import approx_fprime
 
-from mtgbn.sampling import sample_sigma_h
+from mtgbn.paper import sample_sigma_h
 from mtgbn.tasks import Tasks
 
 NS = np.array([40.0, 50.0, 60.0])

@@ -5,8 +5,8 @@ import pytest
 from sampling_oracles import complete_dag, data_scatters, exact_draws, shape_statistics
 from scipy import stats
 
-from mtgbn.model import to_unconstrained
-from mtgbn.sampling import sample_sigma_h
+from mtgbn.model.coordinates import to_unconstrained
+from mtgbn.paper import sample_sigma_h
 from mtgbn.tasks import Tasks
 
 P = 3
