@@ -128,7 +128,7 @@ class SIG(_Baseline):
 
     def fit(self, tasks: Any, y: None = None, *, progress: Callable | None = None) -> Self:
         """Learn the graph of every task from its own data; arguments as for `MTGBN.fit`."""
-        tasks = Tasks.from_any(tasks)
+        tasks = self._read(tasks)
         self.check(tasks)
         self.store_graphs(tasks, *self._learn(tasks, progress))
         self._align_directions()
@@ -166,7 +166,7 @@ class AVG(_Baseline):
 
     def fit(self, tasks: Any, y: None = None, *, progress: Callable | None = None) -> Self:
         """Learn one graph from all data; arguments as for `MTGBN.fit`."""
-        tasks = Tasks.from_any(tasks)
+        tasks = self._read(tasks)
         self.check(tasks)
         scatter, n = tasks.pooled_scatter()
         pooled = Tasks([scatter], [n], tasks.variables)

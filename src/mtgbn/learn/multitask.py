@@ -231,7 +231,7 @@ class MTGBN(Estimator):
         progress = progress or no_progress
         if not isinstance(tasks, Tasks):
             one_of("error", "em")("missing", self.missing)
-            tasks = Tasks.from_any(tasks, missing=self.missing)
+            tasks = self._read(tasks, missing=self.missing)
         self.check(tasks)
         saved = Checkpoint.of(self, tasks, checkpoint)
         ordering = Ordering.of(tasks)
