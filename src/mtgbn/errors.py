@@ -34,10 +34,10 @@ class ExtraNotInstalledError(InputError):
 
     Examples
     --------
-    >>> try:
-    ...     from mtgbn.fmri import extract_images  # doctest: +SKIP
-    ... except ExtraNotInstalledError as error:
-    ...     print(error)
+    >>> from mtgbn._utils.optional import require
+    >>> require("no_such_package", "report", "reports")
+    Traceback (most recent call last):
+    mtgbn.errors.ExtraNotInstalledError: reports need no_such_package: pip install 'mtgbn[report]'
     """
 
 
@@ -47,9 +47,9 @@ class GraphError(ValueError):
     Examples
     --------
     >>> from mtgbn.graphs import topological_order
-    >>> topological_order([[0, 1], [1, 0]])
+    >>> topological_order([[0, 1, 0], [0, 0, 1], [1, 0, 0]])
     Traceback (most recent call last):
-    mtgbn.errors.GraphError: a DAG is needed, but there is the cycle 0 -> 1 -> 0
+    mtgbn.errors.GraphError: a DAG is needed, but there is the cycle 0 -> 1 -> 2 -> 0
     """
 
 
@@ -62,7 +62,7 @@ class ImproperPosteriorError(ValueError):
     >>> try:
     ...     sample_sigma_h([[[1, 2], [2, 1], [0, 5]]], [[[0, 1], [0, 0]]], nu0=5)
     ... except ImproperPosteriorError as error:
-    ...     print(str(error)[:38])
+    ...     print(str(error)[:37])
     the posterior of sigma_h is improper:
     """
 

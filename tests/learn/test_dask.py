@@ -20,6 +20,49 @@ def simulation():
     return simulate_tasks(n_tasks=6, n_variables=6, n_rows=80, random_state=5)
 
 
+def _slowly(array, number):
+    time.sleep(0.2)
+    return float(array.sum()) + number
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_all_copies_of_an_array_are_lost(tmp_path):
+    """The only worker dies after the second result, and with it the arrays that were sent first."""
+    given = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}
+    with (
+        LocalCluster(n_workers=1, local_directory=str(tmp_path), **given) as cluster,
+        Client(cluster) as client,
+        parallel_config("dask"),
+    ):
+        (pid,) = client.run(os.getpid).values()
+
+        def kill(what, done, total):
+            if done == 2:
+                os.kill(pid, signal.SIGKILL)
+
+        shared = np.ones(50_000)
+        calls = [{"array": shared, "number": number} for number in range(8)]
+        found = in_parallel(_slowly, calls, None, kill, "calling")
+    assert found == [50_000.0 + number for number in range(8)]
+
+
+def test_a_cluster_that_starts_workers_when_there_is_work(tmp_path):
+    given = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}
+    with (
+        LocalCluster(n_workers=0, local_directory=str(tmp_path), **given) as cluster,
+        Client(cluster),
+        parallel_config("dask"),
+    ):
+        cluster.adapt(minimum=0, maximum=1)
+        shared = np.ones(50_000)
+        calls = [{"array": shared, "number": number} for number in (1, 2)]
+        found = in_parallel(_slowly, calls, 1, lambda *_: None, "calling")
+    assert found == [50_001.0, 50_002.0]
+
+
+# A cluster that two tests share; the last one kills a worker.
+
+
 @pytest.fixture(scope="module")
 def client(tmp_path_factory):
     cluster = LocalCluster(
@@ -67,43 +110,3 @@ def test_a_lost_worker_changes_nothing(simulation, client):
     np.testing.assert_array_equal(there.draws_.sigma_h, here.draws_.sigma_h)
     assert there.history_ == here.history_
     np.testing.assert_array_equal(sig.graphs_, SIG(random_state=3).fit(simulation.tasks).graphs_)
-
-
-def _slowly(array, number):
-    time.sleep(0.2)
-    return float(array.sum()) + number
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_all_copies_of_an_array_are_lost(tmp_path):
-    """The only worker dies after the second result, and with it the arrays that were sent first."""
-    given = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}
-    with (
-        LocalCluster(n_workers=1, local_directory=str(tmp_path), **given) as cluster,
-        Client(cluster) as client,
-        parallel_config("dask"),
-    ):
-        (pid,) = client.run(os.getpid).values()
-
-        def kill(what, done, total):
-            if done == 2:
-                os.kill(pid, signal.SIGKILL)
-
-        shared = np.ones(50_000)
-        calls = [{"array": shared, "number": number} for number in range(8)]
-        found = in_parallel(_slowly, calls, None, kill, "calling")
-    assert found == [50_000.0 + number for number in range(8)]
-
-
-def test_a_cluster_that_starts_workers_when_there_is_work(tmp_path):
-    given = {"threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}
-    with (
-        LocalCluster(n_workers=0, local_directory=str(tmp_path), **given) as cluster,
-        Client(cluster),
-        parallel_config("dask"),
-    ):
-        cluster.adapt(minimum=0, maximum=1)
-        shared = np.ones(50_000)
-        calls = [{"array": shared, "number": number} for number in (1, 2)]
-        found = in_parallel(_slowly, calls, 1, lambda *_: None, "calling")
-    assert found == [50_001.0, 50_002.0]

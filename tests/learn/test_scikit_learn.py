@@ -81,7 +81,7 @@ def test_an_array_of_two_dimensions_is_one_task(cls):
     assert estimator.n_features_in_ == 3
     assert estimator.feature_names_in_.tolist() == ["x0", "x1", "x2"]
     frame = pd.DataFrame(rows, columns=list("abc"))
-    named = make(cls).fit(frame)
+    named = make(cls).fit([frame])
     assert named.feature_names_in_.tolist() == list("abc") == list(named.variables_)
     np.testing.assert_array_equal(named.graphs_, estimator.graphs_)
     # Columns of a frame are found by name, whatever their order.

@@ -122,7 +122,7 @@ def single_log_likelihoods(
     m, p, _ = scatters.shape
     values = np.empty(m)
     task_log_likelihoods(
-        np.array(adjacencies),
+        np.array(adjacencies, order="C"),  # in another order the kernel would be compiled once more
         np.zeros(m, dtype=bool),
         np.array(scatters),
         data.ns,
