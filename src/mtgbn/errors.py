@@ -47,9 +47,11 @@ class GraphError(ValueError):
     Examples
     --------
     >>> from mtgbn.graphs import topological_order
-    >>> topological_order([[0, 1, 0], [0, 0, 1], [1, 0, 0]])
-    Traceback (most recent call last):
-    mtgbn.errors.GraphError: a DAG is needed, but there is the cycle 0 -> 1 -> 2 -> 0
+    >>> try:
+    ...     topological_order([[0, 1], [1, 0]])
+    ... except GraphError as error:
+    ...     print(str(error).partition(";")[0])
+    a DAG is needed, but there is the cycle 0 -> 1 -> 0
     """
 
 

@@ -123,7 +123,8 @@ def test_a_fit_that_was_killed_again_and_again_ends_the_same(kind, tmp_path):
     if whole.history_:
         assert any(iteration.n_changed for iteration in whole.history_)
     path = tmp_path / "checkpoint"
-    stages = {"drawing sigma_h" if kind == "paper" else "exploring", "searching graphs"}
+    # joblib warns of searches that nobody waits for, so that these are killed with one job.
+    stages = {"drawing sigma_h" if kind == "paper" else "exploring": 2, "searching graphs": 1}
 
     def kill_within(stage):
         def progress(what, done, total):
@@ -141,10 +142,10 @@ def test_a_fit_that_was_killed_again_and_again_ends_the_same(kind, tmp_path):
     for number in (2, last) if "posterior" in kind else range(1, last + 1):
         with pytest.raises(Killed):
             fit(kind, n_jobs=1 + number % 2, checkpoint=path, callback=kill_after(number))
-    for stage in stages:
+    for stage, n_jobs in stages.items():
         seen.clear()
         with pytest.raises(Killed):
-            fit(kind, n_jobs=2, checkpoint=path, progress=kill_within(stage))
+            fit(kind, n_jobs=n_jobs, checkpoint=path, progress=kill_within(stage))
         assert "searching single tasks" not in seen  # it went on from the file
     assert [each.name for each in tmp_path.iterdir() if each.name.startswith(".")] == []
     counted = []
@@ -413,7 +414,7 @@ def test_a_changed_byte_is_refused_or_does_not_matter(path):
     expected = Checkpoint(*read)
     rng = np.random.default_rng(0)
     refused = 0
-    for place in {*range(0, len(content), 97), *range(len(content) - 400, len(content))}:
+    for place in {*range(0, len(content), 97), *range(len(content) - 400, len(content), 3)}:
         changed = bytearray(content)
         changed[place] ^= 1 << int(rng.integers(8))
         path.write_bytes(changed)
@@ -424,7 +425,7 @@ def test_a_changed_byte_is_refused_or_does_not_matter(path):
             continue
         assert found.seeds.entropy == expected.seeds.entropy
         assert_alike(found.state, expected.state)
-    assert refused > 300
+    assert refused > 200
 
 
 def rewrite(path, **changes):

@@ -70,7 +70,7 @@ def test_gibbs_draws_the_skewed_target(reference):
         {"mass_matrix": "dense"},
         {"mass_matrix": "diagonal"},
         {"whiten": False},
-        {"whiten": False, "mass_matrix": "dense"},
+        pytest.param({"whiten": False, "mass_matrix": "dense"}, marks=pytest.mark.slow),
         {"n_steps": 4, "step_size": 0.3, "jitter": 0.0},
         {"trajectory_length": 1.5, "jitter": 0.9, "target_acceptance": 0.6},
     ],

@@ -10,12 +10,12 @@ from mtgbn.paper.triangulated import TriangulatedPrior, climb_triangulated
 from mtgbn.search import Knowledge, gather_scores
 
 
-@pytest.fixture(scope="module", params=range(3))
+@pytest.fixture(scope="module", params=range(2))
 def problem(request):
     rng = np.random.default_rng(request.param)
     p, n = 4, 60
     rows = rng.standard_normal((n, p)) @ (np.eye(p) + np.triu(rng.normal(0, 0.6, (p, p)), 1))
-    roots = np.eye(p) + 0.2 * rng.standard_normal((3, p, p))
+    roots = np.eye(p) + 0.2 * rng.standard_normal((2, p, p))
     return rows.T @ rows, float(n), roots @ roots.transpose(0, 2, 1), p + 3.0
 
 
