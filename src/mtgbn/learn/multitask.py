@@ -146,6 +146,11 @@ class MTGBN(Estimator):
     tasks_ : Tasks
         The data that were fitted.
 
+    Notes
+    -----
+    A two-dimensional array is one task. The estimators pass scikit-learn's ``check_estimator``; the only
+    check that cannot apply is in ``mtgbn.learn.estimator.EXPECTED_FAILED_CHECKS``, with the reason.
+
     Examples
     --------
     >>> from mtgbn.simulate import simulate_tasks
