@@ -18,7 +18,7 @@ from scipy.special import betaln, log_expit
 
 from mtgbn.chain.state import copy_of, with_edge_prior
 from mtgbn.chain.updates.membership import reassign_members
-from mtgbn.graphs import topological_order
+from mtgbn.graphs.dags import topological_order
 from mtgbn.model.edge_prior import EdgePrior
 from mtgbn.tasks import Tasks
 

@@ -20,7 +20,8 @@ from mtgbn.chain.state import copy_of
 from mtgbn.model.edge_prior import EdgePrior
 from mtgbn.model.unstructured import TYPICAL_DELTA
 from mtgbn.search.knowledge import Constraints, no_constraints
-from mtgbn.simulate import draw_covariance, simulate_tasks
+from mtgbn.simulate import simulate_tasks
+from mtgbn.simulate.hierarchical import draw_covariance
 from mtgbn.tasks import Tasks
 
 PRIOR = EdgePrior(0.4, 1.0)

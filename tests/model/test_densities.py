@@ -13,12 +13,8 @@ import pytest
 from scipy.stats import invwishart, multivariate_normal, multivariate_t, wishart
 
 from mtgbn.errors import GraphError, InputError
-from mtgbn.model import (
-    STRUCTURE_PRIORS,
-    log_marginal_likelihood,
-    log_normaliser,
-    log_structure_prior,
-)
+from mtgbn.model.densities import log_marginal_likelihood, log_normaliser
+from mtgbn.paper.structure_priors import STRUCTURE_PRIORS, log_structure_prior
 
 INTEGRATION = 1e-7
 

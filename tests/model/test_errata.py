@@ -11,15 +11,14 @@ from scipy.special import gammaln, multigammaln
 from mtgbn.errors import GraphError
 from mtgbn.graphs.chordal import is_chordal, junction_tree, triangulate
 from mtgbn.graphs.dags import moral_graph
-from mtgbn.model import (
-    build_posterior,
+from mtgbn.model.coordinates import (
     from_unconstrained,
-    log_marginal_likelihood,
-    log_posterior,
     log_posterior_unconstrained,
-    log_structure_prior,
     to_unconstrained,
 )
+from mtgbn.model.densities import log_marginal_likelihood
+from mtgbn.paper.posterior import build_posterior, log_posterior
+from mtgbn.paper.structure_priors import log_structure_prior
 
 SIGMA_H = np.array([[3.0, 1.2], [1.2, 2.0]])
 NU0 = 6.0

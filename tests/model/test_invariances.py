@@ -8,12 +8,9 @@ from hypothesis import strategies as st
 
 from mtgbn.graphs import cpdag
 from mtgbn.graphs.equivalence import consistent_extension
-from mtgbn.model import (
-    STRUCTURE_PRIORS,
-    log_marginal_likelihood,
-    log_posterior,
-    log_structure_prior,
-)
+from mtgbn.model.densities import log_marginal_likelihood
+from mtgbn.paper.posterior import log_posterior
+from mtgbn.paper.structure_priors import STRUCTURE_PRIORS, log_structure_prior
 
 TOLERANCE = 1e-9
 

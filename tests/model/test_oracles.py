@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mtgbn.errors import GraphError
-from mtgbn.model import log_marginal_likelihood, log_normaliser
+from mtgbn.model.densities import log_marginal_likelihood, log_normaliser
 
 ORACLES = Path(__file__).parents[1] / "oracles"
 TOLERANCE = 1e-9

@@ -6,15 +6,10 @@ import pytest
 from scipy.stats import invwishart
 
 from mtgbn.errors import GraphError, InputError
-from mtgbn.model import (
-    STRUCTURE_PRIORS,
-    build_posterior,
-    log_marginal_likelihood,
-    log_posterior,
-    log_structure_prior,
-    unstructured_sigma_h,
-)
-from mtgbn.model.unstructured import TYPICAL_DELTA, estimate_delta
+from mtgbn.model.densities import log_marginal_likelihood
+from mtgbn.model.unstructured import TYPICAL_DELTA, estimate_delta, unstructured_sigma_h
+from mtgbn.paper.posterior import build_posterior, log_posterior
+from mtgbn.paper.structure_priors import STRUCTURE_PRIORS, log_structure_prior
 
 CASES = [
     (1, 1, 0.5),

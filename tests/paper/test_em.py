@@ -5,30 +5,80 @@ import itertools
 import numpy as np
 import pytest
 from arviz_stats.base import array_stats
-from learn_oracles import (
-    Recorder,
-    all_dags,
-    counts_of,
-    log_likelihoods,
-    pose,
-    q_by_draw,
-    related_tasks,
-    silent,
-)
-from mtgbn.sampling import sample_sigma_h
+from learn_oracles import all_dags, log_likelihoods, related_tasks, silent
 from scipy.special import logsumexp
 
 from mtgbn.graphs import cpdag
-from mtgbn.learn import EdgePrior, Iteration, State, em
-from mtgbn.model import log_marginal_likelihood
+from mtgbn.learn.joint import Iteration
+from mtgbn.learn.single_task import FoundGraph
+from mtgbn.model.densities import log_marginal_likelihood
+from mtgbn.model.edge_prior import EdgePrior, EdgePriorChoice
+from mtgbn.paper import em, sample_sigma_h
+from mtgbn.paper.em import EMProblem, EMState
+from mtgbn.paper.structure_priors import log_structure_prior
+from mtgbn.search.knowledge import no_constraints
+from mtgbn.search.methods import SearchSettings
 
 # Means over draws, added up in another order.
 ROUNDING = 1e-6
 
 
+def pose(tasks, seed=0, *, nu0=None, edge_prior=None, structure_prior="uniform", **settings):
+    """An `EMProblem` without an estimator; tasks and variables stay in their order."""
+    p = tasks.n_variables
+    return EMProblem(
+        tasks=tasks,
+        constraints=(no_constraints(p),) * len(tasks),
+        nu0=p + 10.0 if nu0 is None else nu0,
+        edge_prior=EdgePriorChoice(EdgePrior(0.4, 3.0) if edge_prior is None else edge_prior),
+        structure_prior=structure_prior,
+        search=SearchSettings(),
+        seeds=np.random.SeedSequence(seed),
+        **{"n_draws": 20, "tolerance": 0.1, "max_iter": 50, **settings},
+    )
+
+
+def counts_of(adjacencies):
+    """Tasks with each edge, pair by pair."""
+    m, p, _ = np.shape(adjacencies)
+    counts = np.zeros((p, p), dtype=int)
+    for t, i, j in itertools.product(range(m), range(p), range(p)):
+        counts[i, j] += bool(adjacencies[t][i][j] or adjacencies[t][j][i])
+    return counts
+
+
+def q_by_draw(problem, adjacencies, draws):
+    """Log joint density of data and graphs given each draw of sigma_h."""
+    prior = problem.edge_prior.prior.log_probability(counts_of(adjacencies), len(adjacencies))
+    total = np.full(len(draws), prior)
+    for scatter, n, graph in zip(
+        problem.tasks.scatters, problem.tasks.ns, adjacencies, strict=True
+    ):
+        total += log_likelihoods(scatter, n, graph, draws, problem.nu0)
+        if problem.structure_prior != "uniform":
+            total += [
+                log_structure_prior(graph, draw, problem.nu0, problem.structure_prior)
+                for draw in draws
+            ]
+    return total
+
+
+class Recorder:
+    """Stands in for `sample_sigma_h` within EM and keeps what it returned."""
+
+    def __init__(self, monkeypatch):
+        self.draws = []
+        self._sample = em.sample_sigma_h
+        monkeypatch.setattr(em, "sample_sigma_h", self)
+
+    def __call__(self, *args, **kwargs):
+        self.draws.append(self._sample(*args, **kwargs))
+        return self.draws[-1]
+
+
 def empty_state(problem):
     m, p = len(problem.tasks), problem.tasks.n_variables
-    return State(np.zeros((m, p, p), dtype=bool), (), problem.n_draws)
+    return EMState(np.zeros((m, p, p), dtype=bool), (), problem.n_draws)
 
 
 def run(problem, state, n_jobs=1):
@@ -232,7 +282,7 @@ def finds_problem(edge_prior, m):
 
 
 def find(adjacency, gain, n_draws=6):
-    return em.Find(np.array(adjacency, dtype=bool), np.full(n_draws, float(gain)), 0.0)
+    return FoundGraph(np.array(adjacency, dtype=bool), np.full(n_draws, float(gain)), 0.0)
 
 
 def total(problem, old, new, finds):
@@ -430,7 +480,7 @@ def test_progress_is_reported_to_the_end():
         assert done == sorted(done)
         assert done[-1] == total
     assert [what for what, _ in itertools.groupby(call[0] for call in calls)] == [
-        "searching graphs alone",
+        "searching single tasks",
         "drawing sigma_h",
         "searching graphs",
     ]

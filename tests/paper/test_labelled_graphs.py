@@ -4,9 +4,9 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 import pytest
-from mtgbn.sampling.labelled_graphs import stack_graphs
 
 from mtgbn.errors import GraphError, InputError
+from mtgbn.paper.labelled_graphs import stack_graphs
 from mtgbn.tasks import Tasks
 
 VARIABLES = ("front", "middle", "back")

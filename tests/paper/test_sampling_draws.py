@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from mtgbn.sampling import Draws, sample_sigma_h
 
+from mtgbn.chain.draws import Draws
+from mtgbn.paper import sample_sigma_h
 from mtgbn.simulate import simulate_tasks
 from mtgbn.tasks import Tasks
 

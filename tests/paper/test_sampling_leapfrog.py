@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from mtgbn.sampling.trajectories import Hamiltonian, leapfrog
 from sampling_oracles import dag, data_scatters
 
-from mtgbn.model import build_posterior
+from mtgbn.chain.updates.sigma_h import Hamiltonian, leapfrog
 from mtgbn.model.coordinates import coordinates_workspace, unconstrained_value_and_gradient
+from mtgbn.paper.posterior import build_posterior
 
 # The v-structure and the chain on three variables, in unequal units; d = 6.
 D = 6

@@ -6,14 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from mtgbn.sampling import sample_sigma_h
-from mtgbn.sampling.gibbs import run_chain as run_gibbs_chain
-from mtgbn.sampling.hmc import HMCSettings, initial_state
 from sampling_oracles import complete_dag, data_scatters, exact_draws, shape_statistics
 from scipy import stats
 
 from mtgbn.errors import GraphError, ImproperPosteriorError, InputError
-from mtgbn.model import build_posterior, from_unconstrained
+from mtgbn.model.coordinates import from_unconstrained
+from mtgbn.paper import sample_sigma_h
+from mtgbn.paper.gibbs import run_chain as run_gibbs_chain
+from mtgbn.paper.hmc import HMCSettings, initial_state
+from mtgbn.paper.posterior import build_posterior
 from mtgbn.simulate import simulate_tasks
 from mtgbn.tasks import Tasks
 

@@ -1,9 +1,9 @@
 """R-hat and effective sample sizes of many quantities at once, and smoothed importance weights.
 
-The numbers are those of arviz-stats, which goes through quantities one by one and takes longer to
-load than a fit (docs/decisions.md).
+The numbers are those of arviz-stats, which handles one quantity at a time and takes longer to load than
+a fit (docs/decisions.md).
 
-In all functions ``values`` are (quantities, chains, draws), with four draws or more.
+The argument ``values`` is always an array (quantities, chains, draws) with at least four draws.
 
 References
 ----------
@@ -18,21 +18,21 @@ import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import ndtri
 
-# Quantiles for which the effective number of draws in the tails is computed.
+# Quantiles for which the tail effective sample size is computed.
 _TAILS = (0.05, 0.95)
 
-# Quantities with a smaller range are regarded as constant.
+# Quantities with a smaller range count as constant.
 _RESOLUTION = 1e-15
 
-# Least number of weights to which a Pareto distribution is fitted.
+# A distribution can be fitted to at least this number of weights.
 _SHORTEST_TAIL = 5
 
-# The prior of the Pareto shape: its mean, and its weight in draws.
+# Prior of the Pareto shape: its mean, and its weight as a number of draws.
 _PRIOR_SHAPE, _PRIOR_WEIGHT = 0.5, 10
 
 
 def rhat(values: np.ndarray) -> np.ndarray:
-    """R-hat of rank-normalised half chains, or of their distances from the median if it is larger.
+    """The larger R-hat of rank-normalised half chains and of their distances from the median.
 
     NaN for a single chain.
     """
@@ -41,24 +41,25 @@ def rhat(values: np.ndarray) -> np.ndarray:
     halves = _halves(values)
     distances = np.abs(halves - np.median(halves, axis=(1, 2), keepdims=True))
     bulk, tail = (_plain_rhat(_normal_scores(each)) for each in (halves, distances))
-    # Not np.maximum: the tail of chains that never move is NaN.
-    return np.where(tail > bulk, tail, bulk)
+    return np.where(
+        tail > bulk, tail, bulk
+    )  # not np.maximum: the tail of chains that never move is NaN
 
 
 def ess_bulk(values: np.ndarray) -> np.ndarray:
-    """Effective number of draws for the centre of a distribution."""
+    """Effective sample size for the centre of a distribution."""
     return _ess(_normal_scores(_halves(values)))
 
 
 def ess_tail(values: np.ndarray) -> np.ndarray:
-    """Effective number of draws for the 5 % and the 95 % quantile, whichever has fewer."""
+    """The smaller effective sample size of the 5 % and the 95 % quantile."""
     quantiles = np.quantile(values, _TAILS, axis=(1, 2), keepdims=True)
     ess = np.minimum(*(_ess(_halves((values <= each).astype(float))) for each in quantiles))
     return np.where(np.isnan(values).any(axis=(1, 2)), np.nan, ess)
 
 
 def ess_mean(values: np.ndarray) -> np.ndarray:
-    """Effective number of draws for the mean."""
+    """Effective sample size for the mean."""
     return _ess(_halves(values))
 
 
@@ -68,10 +69,16 @@ def monte_carlo_error(values: np.ndarray) -> np.ndarray:
 
 
 def smooth_weights(log_weights: np.ndarray) -> tuple[np.ndarray, float]:
-    """Importance weights, the largest of which are replaced by quantiles of a Pareto distribution.
+    """Smooth importance weights: a Pareto distribution is fitted to the largest ones.
 
-    Returns the logarithms of the weights, up to a constant, and the shape of the fitted distribution.
-    If the weights have no tail, returns them unchanged and infinity.
+    The largest weights are replaced by quantiles of this distribution.
+
+    Returns
+    -------
+    log_weights : array (n,)
+        Smoothed, up to a constant; unchanged if there are too few to fit a distribution.
+    shape : float
+        Shape of the Pareto distribution; infinity if there is none.
     """
     n = len(log_weights)
     n_tail = int(3 * np.sqrt(n)) if n > 225 else n // 5
@@ -92,9 +99,9 @@ def smooth_weights(log_weights: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def _fit_pareto(excesses: np.ndarray) -> tuple[float, float]:
-    """Shape and scale of the generalised Pareto distribution of sorted values above a threshold.
+    """Shape and scale of a generalised Pareto distribution; ``excesses`` over a threshold are sorted.
 
-    -shape/scale is its mean over a grid, weighted by the profile likelihood (Zhang and Stephens).
+    -shape/scale is a mean over a grid, weighted by the profile likelihood (Zhang and Stephens).
     """
     n = len(excesses)
     n_grid = 30 + int(np.sqrt(n))
@@ -115,11 +122,11 @@ def _halves(values: np.ndarray) -> np.ndarray:
 
 
 def _normal_scores(values: np.ndarray) -> np.ndarray:
-    """Normal quantiles of the ranks among all draws of a quantity; NaN if one of them is."""
+    """Normal quantiles of the ranks among all draws of a quantity; NaN if any draw is NaN."""
     flat = values.reshape(len(values), -1)
     ranks = np.empty(flat.shape)
     for row, ordered, places in zip(flat, np.sort(flat, axis=1), ranks, strict=True):
-        # Ties get the mean of their ranks. scipy.stats could do this, but takes long to load.
+        # Ties get their mean rank. scipy.stats can do the same, but takes long to load.
         below, up_to = (np.searchsorted(ordered, row, side) for side in ("left", "right"))
         places[:] = (below + up_to + 1) / 2
     ranks[np.isnan(flat).any(axis=1)] = np.nan
@@ -135,7 +142,7 @@ def _plain_rhat(values: np.ndarray) -> np.ndarray:
 
 
 def _ess(values: np.ndarray) -> np.ndarray:
-    """Draws divided by the autocorrelation time, by Geyer's initial monotone sequence of pairs."""
+    """Number of draws over the autocorrelation time (Geyer's initial monotone sequence of pairs)."""
     n_quantities, n_chains, length = values.shape
     size = next_fast_len(2 * length)
     spectra = rfft(values - values.mean(axis=2, keepdims=True), size, axis=2)
@@ -150,7 +157,8 @@ def _ess(values: np.ndarray) -> np.ndarray:
         correlations = 1 - (within - autocovariances[:, : 2 * n_pairs]) / total
     correlations[:, 0] = 1.0
     pairs = correlations[:, ::2] + correlations[:, 1::2]
-    # The first pair that is not positive, or the last, ends the sum; its even member counts once.
+    # The sum ends at the first pair that is not positive, or at the last pair. Of this pair only the
+    # even lag is counted, once.
     is_end = ~(pairs > 0)
     is_end[:, -1] = True
     end = is_end.argmax(axis=1)

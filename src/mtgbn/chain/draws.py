@@ -1,33 +1,35 @@
-"""Draws of sigma_h, their diagnostics, and their conversion to ArviZ."""
+"""Draws of sigma_h with their diagnostics, also as ArviZ InferenceData."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
+from mtgbn._utils.optional import require
 from mtgbn.chain import diagnostics
 
 # Vehtari et al. (2021) ask for R-hat below this limit and 100 effective draws per chain.
 _RHAT_LIMIT = 1.01
 _ESS_PER_CHAIN = 100
 
-# Elements of sigma_h that are diagnosed at once: as fast as all at once, with less memory.
+# Elements of sigma_h that are diagnosed at once, which bounds the memory.
 _PORTION = 200
 
 
 class Diagnostics(NamedTuple):
-    """How far the draws can be trusted; matrices are per element of sigma_h.
+    """Convergence diagnostics of draws of sigma_h.
 
     Attributes
     ----------
     rhat, ess_bulk, ess_tail : array (p, p)
-        Rank-normalised R-hat (NaN for a single chain or fewer than four draws), effective number of
-        draws for the centre and for the 5 % and 95 % quantiles.
+        For every element of sigma_h: rank-normalised R-hat (NaN for a single chain or fewer than four
+        draws), effective sample size for the centre, and for the 5 % and 95 % quantiles.
     acceptance : float
-        Mean acceptance probability; 1 for Gibbs.
+        Mean acceptance rate; 1 for Gibbs.
     n_divergent : int
+        Number of trajectories that diverged.
     problems : tuple of str
-        Sentences about what is wrong with the draws; empty if nothing was found.
+        Sentences about what was found to be wrong; empty if nothing was.
     """
 
     rhat: np.ndarray
@@ -46,10 +48,10 @@ class Draws:
     ----------
     sigma_h : array (chains, draws, p, p)
     statistics : dict of arrays (chains, draws)
-        Statistics of the sampler, under ArviZ's names: ``acceptance_rate``, ``energy``, ``n_steps``,
-        ``diverging``.
+        Statistics of the sampler under ArviZ's names, such as ``acceptance_rate``, ``energy``,
+        ``n_steps`` and ``diverging``.
     variables : tuple of str
-    sampler : {"hmc", "gibbs"}
+    sampler : {"joint", "hmc", "gibbs"}
     states : tuple
         Where every chain ended; `sample_sigma_h` continues from there with ``warm_start=draws``.
     """
@@ -128,12 +130,7 @@ class Draws:
 
     def to_inference_data(self):
         """Return the draws as ArviZ InferenceData (a DataTree from ArviZ 1.0 on)."""
-        try:
-            import arviz
-        except ImportError as error:
-            raise ImportError(
-                "this needs arviz, which is an extra: pip install 'mtgbn[arviz]'"
-            ) from error
+        arviz = require("arviz", "arviz", "InferenceData")
         groups = {"posterior": {"sigma_h": self.sigma_h}, "sample_stats": self.statistics}
         labels = {
             "coords": {"variable": list(self.variables), "variable_2": list(self.variables)},

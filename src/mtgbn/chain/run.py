@@ -138,7 +138,7 @@ def single_log_likelihoods(
     m, p, _ = scatters.shape
     values = np.empty(m)
     log_likelihoods(
-        np.array(adjacencies),
+        np.array(adjacencies, order="C"),  # in another order the kernel would be compiled once more
         np.array(scatters),
         data.ns,
         data.single_scales,

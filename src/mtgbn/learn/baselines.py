@@ -1,4 +1,4 @@
-"""The baselines: every task alone (SIG), all tasks pooled (AVG)."""
+"""The baselines: every task as a single task (SIG), all tasks pooled (AVG)."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal, Self
@@ -64,7 +64,7 @@ class _Baseline(Estimator):
         edge_prior_of(self.edge_prior, tasks.variables)
 
     def _learn(self, tasks: Tasks, progress: Callable | None) -> tuple[np.ndarray, EdgePrior]:
-        """Graphs of the tasks, each searched alone, and the edge prior."""
+        """Graphs of the tasks, each searched as a single task, and the edge prior."""
         ordering = Ordering.of(tasks)
         choice = edge_prior_of(self.edge_prior, tasks.variables)
         seeds = seed_sequence(self.random_state)
@@ -86,7 +86,7 @@ class _Baseline(Estimator):
 
 
 class SIG(_Baseline):
-    """Every task alone: the baseline that borrows nothing.
+    """Every task as a single task: the baseline in which nothing is shared.
 
     The prior matrix of a task is diagonal, its own variances, with delta = 3, so that the prior mean
     of its covariance matrix are these variances. The search and the edge prior are those of `MTGBN`
@@ -126,7 +126,7 @@ class SIG(_Baseline):
 
     def fit(self, tasks: Any, y: None = None, *, progress: Callable | None = None) -> Self:
         """Learn the graph of every task from its own data; arguments as for `MTGBN.fit`."""
-        tasks = Tasks.from_any(tasks)
+        tasks = self._read(tasks)
         self.check(tasks)
         self.store_graphs(tasks, *self._learn(tasks, progress))
         self._align_directions()
@@ -164,7 +164,7 @@ class AVG(_Baseline):
 
     def fit(self, tasks: Any, y: None = None, *, progress: Callable | None = None) -> Self:
         """Learn one graph from all data; arguments as for `MTGBN.fit`."""
-        tasks = Tasks.from_any(tasks)
+        tasks = self._read(tasks)
         self.check(tasks)
         scatter, n = tasks.pooled_scatter()
         pooled = Tasks([scatter], [n], tasks.variables)

@@ -1,4 +1,4 @@
-"""How often an edge is found again when the rows are drawn anew: the bootstrap, for any estimator."""
+"""The bootstrap, for any estimator: how often an edge is found in resamples of the rows."""
 
 import copy
 import warnings
@@ -25,7 +25,7 @@ _MOST_REDRAWS = 100
 
 
 class Bootstrap(NamedTuple):
-    """How often edges were found.
+    """How often the fits to resampled rows had each edge.
 
     Attributes
     ----------
@@ -36,6 +36,15 @@ class Bootstrap(NamedTuple):
         In either direction; symmetric.
     n_resamples : int
     task_names, variables : tuple of str
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mtgbn import SIG
+    >>> rows = np.random.default_rng(0).standard_normal((1, 60, 3))
+    >>> found = bootstrap_edges(rows, SIG(), n_resamples=4, random_state=0)
+    >>> found.adjacency_frequencies.shape, found.n_resamples, found.variables
+    ((1, 3, 3), 4, ('x0', 'x1', 'x2'))
     """
 
     edge_frequencies: np.ndarray
@@ -65,19 +74,19 @@ def bootstrap_edges(
     Parameters
     ----------
     data : path, dict, list, array or DataFrame
-        Whatever `Tasks.from_any` reads, as long as it has rows; not a Tasks.
-    estimator : MTGBN, SIG, AVG or alike, optional
-        Anything that has ``fit(tasks)`` and then ``graphs_``; each resample gets a copy, and its own
-        ``random_state`` if there is such a parameter. Default: ``MTGBN()``.
+        Whatever `Tasks.from_any` reads and has rows; a `Tasks` has none.
+    estimator : MTGBN, SIG, AVG or another one, optional
+        It must have ``fit(tasks)`` and, once fitted, ``graphs_``. Each resample gets a copy, with a
+        ``random_state`` of its own if the estimator has this parameter. Default: ``MTGBN()``.
     n_resamples : int
     block_length : int or "auto", optional
-        For time series: blocks of so many consecutive rows are drawn instead of rows, the first row
-        following the last (circular block bootstrap). "auto" finds a length for every task:
+        For time series: number of consecutive rows in a block; blocks are drawn instead of rows, and
+        the first row follows the last (circular block bootstrap). "auto" finds a length for every task:
         (6 a^2 / (1 - a^2)^2)^(1/3) n^(1/3), rounded up, at least 1 and at most n / 3, where a is the
         root mean square of the variables' autocorrelations at lag 1. For an autoregression of first
         order this is the best length for the variance of a mean (Politis and White 2004).
     random_state : int, numpy.random.SeedSequence or numpy.random.Generator, optional
-        Decides everything, whatever n_jobs.
+        Decides everything, whatever n_jobs is.
     n_jobs : int, optional
         Resamples learned at once, in processes or wherever ``joblib.parallel_config`` says.
     progress : callable, optional
@@ -173,7 +182,7 @@ def _block_lengths(tables: list[Table], block_length) -> list[int]:
 
 
 def automatic_length(values: np.ndarray) -> int:
-    """Length of blocks that suits the autocorrelation of a task's rows; see `bootstrap_edges`."""
+    """Length of blocks for the autocorrelation of a task's rows; see `bootstrap_edges`."""
     n = len(values)
     observed = ~np.isnan(values)
     means = np.where(observed, values, 0.0).sum(axis=0) / np.maximum(observed.sum(axis=0), 1)
@@ -187,13 +196,13 @@ def automatic_length(values: np.ndarray) -> int:
 
 
 def draw_rows(rng: np.random.Generator, n: int, block_length: int) -> np.ndarray:
-    """Numbers of n rows in blocks of consecutive ones; the first row follows the last."""
+    """Draw the numbers of n rows, in blocks of consecutive rows; the first row follows the last."""
     starts = rng.integers(n, size=-(-n // block_length))
     return ((starts[:, None] + np.arange(block_length)) % n).ravel()[:n]
 
 
 def _resampled(rng, table: Table, block_length: int, is_centred: bool) -> Table:
-    """Rows of a task drawn anew until no variable is constant that was not."""
+    """Draw rows of a task until all variables vary that vary in the data."""
     values = table.values
     varies = np.sum(~np.isnan(values), axis=0) >= 2
     names = [name for name, does in zip(table.columns, varies, strict=True) if does]
@@ -219,7 +228,7 @@ def _resampled(rng, table: Table, block_length: int, is_centred: bool) -> Table:
 
 
 def _learn(tables, lengths, is_centred, options, estimator, seed) -> tuple[np.ndarray, str]:
-    """Edges of one resample, an undirected one as two halves; and what the fit warned of."""
+    """Edges of one resample, one half each way if undirected, and the fit's last warning."""
     rows_seed, fit_seed = seed.spawn(2)
     rng = np.random.default_rng(rows_seed)
     drawn = [
@@ -228,7 +237,7 @@ def _learn(tables, lengths, is_centred, options, estimator, seed) -> tuple[np.nd
     ]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
-        # A resample of few rows repeats them, and columns become collinear that are not.
+        # A resample of few rows repeats them, which can make columns collinear.
         warnings.simplefilter("ignore", CollinearityWarning)
         tasks = Tasks.from_tables(drawn, **options)
         fitted = _copy_of(estimator, fit_seed)
@@ -252,7 +261,7 @@ def _learn(tables, lengths, is_centred, options, estimator, seed) -> tuple[np.nd
 
 
 def _copy_of(estimator, seed: np.random.SeedSequence):
-    """An estimator like this one that is not fitted, with a seed of its own."""
+    """An unfitted copy of the estimator, with a seed of its own."""
     if not hasattr(estimator, "get_params"):
         return copy.deepcopy(estimator)
     settings = estimator.get_params(deep=False)

@@ -109,7 +109,7 @@ class Checkpoint:
             if not is_state or not isinstance(graphs, np.ndarray) or graphs.dtype.kind != "b":
                 raise ValueError("it holds no state of such a fit")
             entropy, before = str(about["entropy"]), dict(about["belongs_to"])
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise InputError(
                 f"{path} is damaged or not a checkpoint of this version of mtgbn ({error}); remove it "
                 "to start anew"

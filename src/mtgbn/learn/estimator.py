@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
+from sklearn.utils import check_array
 
 from mtgbn._utils.arguments import check_count
 from mtgbn._utils.names import name_position
@@ -20,6 +21,13 @@ from mtgbn.learn.single_task import single_sigma_h
 from mtgbn.model.edge_prior import EdgePrior
 from mtgbn.search.knowledge import Constraints, Knowledge
 from mtgbn.tasks import Tasks
+
+# Checks of scikit-learn that cannot apply, and why:
+# ``check_estimator(MTGBN(), expected_failed_checks=EXPECTED_FAILED_CHECKS)``.
+EXPECTED_FAILED_CHECKS = {
+    "check_dtype_object": "a value that is no number raises InputError, a ValueError and not a "
+    "TypeError, because its message names the task, the variable and the row",
+}
 
 
 class Estimator(BaseEstimator):
@@ -41,6 +49,16 @@ class Estimator(BaseEstimator):
     def fit(self, tasks: Any, y: None = None) -> Self:
         """Learn the graphs of all tasks."""
         raise NotImplementedError
+
+    def _read(self, data: Any, **options: Any) -> Tasks:
+        """The data as a `Tasks`; a two-dimensional array is one task, and must suit scikit-learn."""
+        if hasattr(data, "toarray") or (isinstance(data, np.ndarray) and data.ndim == 2):
+            least = {"ensure_min_samples": 2, "ensure_min_features": 2}
+            try:
+                check_array(data, dtype=None, ensure_all_finite=False, estimator=self, **least)
+            except ValueError as error:
+                raise InputError(str(error)) from None
+        return Tasks.from_any(data, **options)
 
     def check(self, tasks: Tasks) -> None:
         """Raise what `fit` would, as far as it can be told without fitting."""

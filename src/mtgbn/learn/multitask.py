@@ -58,7 +58,7 @@ _ADVANCE = {"map": advance_map, "posterior": advance_posterior}
 
 
 class MTGBN(Estimator):
-    """One Gaussian Bayesian network per task, learned from all tasks together.
+    """One Gaussian Bayesian network per task, learned jointly from all tasks.
 
     Parameters
     ----------
@@ -144,12 +144,17 @@ class MTGBN(Estimator):
     tasks_ : Tasks
         The data that were fitted.
 
+    Notes
+    -----
+    A two-dimensional array is one task. The estimators pass scikit-learn's ``check_estimator``; the only
+    check that cannot apply is in ``mtgbn.learn.estimator.EXPECTED_FAILED_CHECKS``, with the reason.
+
     Examples
     --------
     >>> from mtgbn.simulate import simulate_tasks
     >>> simulation = simulate_tasks(n_tasks=5, n_variables=4, n_rows=100, random_state=0)
-    >>> learner = MTGBN(random_state=0).fit(simulation.tasks)
-    >>> learner.graphs_.shape
+    >>> estimator = MTGBN(random_state=0).fit(simulation.tasks)
+    >>> estimator.graphs_.shape
     (5, 4, 4)
     """
 
@@ -229,7 +234,7 @@ class MTGBN(Estimator):
         progress = progress or no_progress
         if not isinstance(tasks, Tasks):
             one_of("error", "em")("missing", self.missing)
-            tasks = Tasks.from_any(tasks, missing=self.missing)
+            tasks = self._read(tasks, missing=self.missing)
         self.check(tasks)
         saved = Checkpoint.of(self, tasks, checkpoint)
         ordering = Ordering.of(tasks)
@@ -258,7 +263,7 @@ class MTGBN(Estimator):
         single: bool = False,
         random_state: int | np.random.SeedSequence | np.random.Generator | None = None,
     ) -> LearnedTask:
-        """Learn one more task with what the fit has taught, without fitting again.
+        """Learn one more task given the fit, without fitting again.
 
         Parameters
         ----------
@@ -266,8 +271,8 @@ class MTGBN(Estimator):
             In the units of the other tasks, and standardised if they were. Columns with names are
             matched by them. For time series: a Tasks that was read with ``effective_samples``.
         single : bool
-            Learn it as a single task, as `SIG` would: when the question is what the task's own data
-            say. Only directions that data cannot tell still follow the cohort.
+            Learn it as a single task, as `SIG` would: for what the task's own data say. Only the
+            directions that data cannot tell still follow the cohort.
         random_state : int, numpy.random.SeedSequence or numpy.random.Generator, optional
             Default: the seed of the fit.
 

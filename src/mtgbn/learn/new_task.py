@@ -1,8 +1,8 @@
 """A task that comes after the fit: learned with what the cohort taught, without fitting again.
 
 The cohort's draws of sigma_h, its nu0 and its edge prior are held fixed, as if one more task could not
-change them. The new task's graph is searched and sampled as those of the cohort were. Or it is learned
-as a single task (docs/model.md, section 14).
+change them. The new task's graph is searched and sampled as those of the cohort were. Alternatively the
+new task is learned as a single task (docs/model.md, section 14).
 """
 
 from typing import Any, NamedTuple
@@ -44,16 +44,26 @@ class LearnedTask(NamedTuple):
     name : str
     variables : tuple of str
     n : float
-        Samples that its rows were worth.
+        Degrees of freedom of its scatter.
     graph : array (p, p)
         A DAG; ``graph[i, j]`` means i -> j. Of its Markov equivalence class the member that agrees best
         with the cohort.
     cpdag : array (p, p)
-        The class; an edge in both directions has none that data could tell.
+        The Markov equivalence class; data cannot tell the direction of an edge in both directions.
     edge_probabilities, adjacency_probabilities : array (p, p)
         Of i -> j, and of an edge in either direction.
     diagnostics : EdgeDiagnostics
         R-hat and effective sample size of every adjacency, (p, p).
+
+    Examples
+    --------
+    >>> from mtgbn import MTGBN
+    >>> from mtgbn.simulate import simulate_tasks
+    >>> tasks = simulate_tasks(n_tasks=5, n_variables=4, n_rows=100, random_state=0).tasks
+    >>> cohort = MTGBN(random_state=0).fit(tasks[:4])
+    >>> learned = cohort.fit_task(tasks[4])
+    >>> learned.name, learned.graph.shape
+    ('task4', (4, 4))
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Edge probabilities: what the chains counted, how far to trust it, and a DAG from it."""
+"""Edge probabilities: their convergence diagnostics, and the DAG that they suggest."""
 
 from typing import NamedTuple
 
@@ -6,31 +6,39 @@ import numpy as np
 
 from mtgbn.graphs.dags import topological_order
 
+# Weight of a forbidden direction; minus this is the weight of a required one.
 _FORBIDDEN = -1e6
 
 
 class EdgeDiagnostics(NamedTuple):
-    """Split R-hat and effective sample size of every adjacency's indicator, (m, p, p)."""
+    """How far the probabilities of adjacencies can be trusted.
+
+    Attributes
+    ----------
+    rhat, ess : array (m, p, p)
+        Split R-hat and effective sample size of the indicator of every adjacency.
+    """
 
     rhat: np.ndarray
     ess: np.ndarray
 
 
 def diagnose_edges(blocks: np.ndarray, rounds: int) -> EdgeDiagnostics:
-    """R-hat and ESS of the adjacencies.
+    """R-hat and effective sample size (ESS) of the adjacencies.
 
     Parameters
     ----------
     blocks : array (chains, blocks, m, p, p)
-        Rounds in every block at whose end i -> j was there.
+        Number of rounds of every block at whose end the graph had i -> j.
     rounds : int
-        Per block.
+        Rounds per block.
 
     Notes
     -----
     The variance of an indicator follows from its mean, so counts suffice: R-hat compares the means of
-    half chains, ESS the variance of block means with that of independent draws. An indicator that never
-    changes has R-hat 1 and the full number of draws, if the chains agree; if not, R-hat is infinite.
+    half chains, ESS compares the variance of block means with that of independent draws. If an indicator
+    never changes and the chains agree, R-hat is 1 and ESS is the number of draws; if they disagree,
+    R-hat is infinite.
     """
     joined = blocks + np.swapaxes(blocks, -1, -2)
     n_chains, n_blocks = joined.shape[:2]
@@ -47,7 +55,7 @@ def diagnose_edges(blocks: np.ndarray, rounds: int) -> EdgeDiagnostics:
         rhat = np.sqrt((length - 1) / length + between / within)
         rhat[(within == 0) & (between == 0)] = 1.0
         share = joined.mean(axis=(0, 1)) / rounds
-        # About the mean of all chains, so that chains that disagree count for little.
+        # The variance is about the mean of all chains, so that disagreement lowers the ESS.
         block_variance = (joined / rounds).reshape(-1, *joined.shape[2:]).var(axis=0, ddof=1)
         total = n_chains * n_blocks * rounds
         ess = np.minimum(total * share * (1 - share) / (rounds * block_variance), total)
@@ -63,16 +71,17 @@ def graph_of_probabilities(
 ) -> np.ndarray:
     """The DAG of the adjacencies with probability above 1/2.
 
-    These minimise the expected number of wrong adjacencies. They are directed along the order of the
-    variables under which the probabilities of their directions have the largest sum: every variable in
-    turn is moved to its best place until nothing improves. Prior knowledge is obeyed; of more parents
-    than ``max_parents`` the least probable ones are left out.
+    These adjacencies minimise the expected number of wrong ones. Their directions follow the order of
+    the variables for which the sum of the directions' probabilities is largest: every variable in turn
+    is moved to its best place in the order until no move raises the sum. Prior knowledge is obeyed; if
+    a node has more parents than ``max_parents``, the least probable ones are left out.
 
     Parameters
     ----------
     probabilities : array (p, p)
-        Of i -> j.
-    allowed, required : array (p, p)
+        Posterior probability of i -> j.
+    allowed, required : array (p, p) of bool
+        Edges i -> j that may and that must be in the graph.
     max_parents : int
     """
     either = probabilities + probabilities.T
@@ -90,7 +99,7 @@ def graph_of_probabilities(
 
 
 def _best_order(weights: np.ndarray, required: np.ndarray) -> list[int]:
-    """An order, obeyed by the required edges, that no move of a single variable improves."""
+    """An order that required edges follow and that no move of a single variable improves."""
     if required.any():
         order = list(topological_order(required))
     else:
@@ -101,7 +110,7 @@ def _best_order(weights: np.ndarray, required: np.ndarray) -> list[int]:
         for variable in range(len(order)):
             now = order.index(variable)
             rest = [v for v in order if v != variable]
-            # Gain of passing each of the others, from the first place to the last.
+            # Gain from moving the variable past each of the others, from the first place to the last.
             gains = weights[rest, variable] - weights[variable, rest]
             values = np.concatenate([[0.0], np.cumsum(gains)])
             values[: np.flatnonzero(required[rest, variable]).max(initial=-1) + 1] = -np.inf

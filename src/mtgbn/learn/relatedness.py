@@ -76,9 +76,10 @@ class Relatedness(NamedTuple):
             if not probability > _MEMBER
         ]
         if single:
-            are = "task is" if len(single) == 1 else "tasks are"
+            many = len(single) > 1
             lines.append(
-                f"{len(single)} {are} too different from the others and learned as single tasks "
+                f"{len(single)} {'tasks are' if many else 'task is'} too different from the others and "
+                f"learned as {'single tasks' if many else 'a single task'} "
                 f"(membership probability in brackets): {', '.join(single)}."
             )
         elif len(self.task_names) > 1:

@@ -1,6 +1,6 @@
-"""The search for the graph of one task: alone, as SIG and AVG use it, or given the other tasks.
+"""The search for the graph of one task: as a single task, for SIG and AVG, or given the other tasks.
 
-Plain data in and out, so that a thread or a worker of a cluster can do it.
+Arguments and results are plain data, so that a search can run in a thread or on a worker of a cluster.
 """
 
 from typing import NamedTuple
@@ -81,7 +81,7 @@ def learn_single_tasks(
     n_jobs: int | None,
     progress: Progress,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Search every task alone, with a vague prior around its own variances.
+    """Search every task as a single task, with a vague prior around its own variances.
 
     Returns the graphs (m, p, p) and the density of each task's edge prior (m,): the given one, or the
     one that was estimated from the task's own graph.
@@ -165,6 +165,6 @@ def single_sigma_h(scatter: np.ndarray, n: float) -> np.ndarray:
 
 
 def iteration_seeds(seeds: np.random.SeedSequence, number: int) -> list[np.random.SeedSequence]:
-    """Seeds for the chains and for the searches of an iteration, the same ones whenever asked."""
+    """Seeds for the chains and for the searches of an iteration; equal arguments give equal seeds."""
     key = (*seeds.spawn_key, number)
     return np.random.SeedSequence(seeds.entropy, spawn_key=key).spawn(2)

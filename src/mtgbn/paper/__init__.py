@@ -1,6 +1,6 @@
 """The paper's own method, corrected: EM given graphs, its structure priors and samplers.
 
-`mtgbn.MTGBN` is what users should take. This folder is for comparisons with the paper, and for draws of
+`mtgbn.MTGBN` is the method to use. This folder is for comparisons with the paper, and for draws of
 sigma_h given graphs.
 """
 

@@ -316,10 +316,10 @@ def _decide(problem: EMProblem, history: tuple[Iteration, ...]) -> tuple[int, st
             f"{error:.2g}), was below tol = {problem.tolerance:g} per task or within two errors"
         )
         return n_draws, reason, True
-    if len(history) >= problem.max_iter:
-        return n_draws, f"max_iter = {problem.max_iter} iterations were done", False
     if not _is_exact(problem, last):
         n_draws = min(2 * n_draws, _MAX_GROWTH * problem.n_draws)
+    if len(history) >= problem.max_iter:
+        return n_draws, f"max_iter = {problem.max_iter} iterations were done", False
     return n_draws, "", False
 
 

@@ -147,7 +147,7 @@ class PaperMTGBN(Estimator):
     ) -> Self:
         """Learn the graphs of all tasks; arguments as for `MTGBN.fit`."""
         progress = progress or no_progress
-        tasks = Tasks.from_any(tasks)
+        tasks = self._read(tasks)
         self.check(tasks)
         saved = Checkpoint.of(self, tasks, checkpoint, (EMState, Iteration, HMCState))
         ordering = Ordering.of(tasks)

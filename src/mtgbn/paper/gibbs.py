@@ -1,9 +1,9 @@
 """Gibbs sampler for sigma_h under the structure prior `restricted` (docs/model.md, section 8).
 
-Given the precision matrices Omega_i of the tasks, sigma_h is Wishart; given sigma_h, Omega_i is drawn
-family by family from its conjugate posterior. Neither step needs tuning or can be rejected. Written for
-decomposable graphs, it holds for every DAG, because the normaliser of a family is the integral of the
-same normal-gamma density whether or not its parents are joined.
+Given the precision matrices Omega_i of the tasks, sigma_h has a Wishart distribution; given sigma_h,
+Omega_i is drawn family by family from its conjugate posterior. Neither step needs tuning or rejects
+draws. The sampler was written for decomposable graphs, but it holds for every DAG: the normaliser of a
+family is the integral of the same normal-gamma density whether or not the parents are joined.
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ from mtgbn.model.log_determinants import (
 )
 from mtgbn.model.posterior import Posterior
 
-# Draws between two calls of ``progress``, at which a run can be stopped.
+# Draws between two calls of ``progress``; an exception in such a call stops the run.
 _PORTION = 100
 
 
@@ -35,7 +35,7 @@ def run_chain(
     """Run one chain from ``sigma_h``; returns draws (n_draws, p, p) and the last draw."""
     terms = posterior.terms
     are_families = np.array_equal(terms.outer_sizes, terms.inner_sizes + 1)
-    # under `restricted` nothing but ln|sigma_h| belongs to sigma_h alone: every set has data
+    # Under `restricted` the only term of sigma_h without data is ln|sigma_h|: every set has data.
     singletons = terms.counts[terms.outer_sizes == 1].sum()
     have_data = np.all(terms.shifts[:singletons] > 0)
     if not (posterior.full_coefficient > 0 and are_families and have_data):
@@ -56,7 +56,7 @@ def run_chain(
 
 @kernel(error_model="numpy")
 def _compiled_run(rng, posterior, sigma_h, draws, work):
-    """Move ``sigma_h``, in place, and fill ``draws``; False if a matrix lost its definiteness."""
+    """Change ``sigma_h`` in place and fill ``draws``; False if a matrix is not positive definite."""
     p = posterior.n_variables
     degrees = 2.0 * posterior.full_coefficient + p + 1.0
     precision = np.empty((p, p))
@@ -82,11 +82,11 @@ def _compiled_run(rng, posterior, sigma_h, draws, work):
 
 @kernel(error_model="numpy")
 def _add_precisions(rng, terms, sigma_h, precision, work):
-    """Draw every family's regression and residual precision; add them up over families and tasks.
+    """Draw the coefficients and residual precision of every family, and add up the precision matrices.
 
-    With M = sigma_h + T_i at a family, K and D its factors as in `log_determinants`: the last row of K
-    is (-coefficients, 1) at the posterior mean, the last D the residual scale, and the other rows give
-    the coefficients' spread.
+    M = sigma_h + T_i at a family has the factors K and D of `log_determinants`. The last row of K is
+    (-coefficients, 1) at the posterior mean, the last element of D is the residual scale, and the other
+    rows give the spread of the coefficients.
     """
     factor, outcome = work[0], work[1]
     start = 0
@@ -107,7 +107,7 @@ def _add_precisions(rng, terms, sigma_h, precision, work):
             for r in range(size):
                 invert_row(factor, r, n)
             for j in range(n):
-                # the coefficient of ln D is minus the shape of the residual precision
+                # The shape of the residual precision is minus the coefficient of ln D.
                 shape = -terms.coefficients[coefficient_start + count + lane + j]
                 omega = 2.0 * rng.standard_gamma(shape) * factor[last + size - 1, j]
                 for r in range(size - 1):

@@ -1,8 +1,8 @@
 """Hamiltonian Monte Carlo for sigma_h (docs/model.md, section 7; the paper's Algorithm 2).
 
-The paper's algorithm with what makes it usable: coordinates centred at a good guess of sigma_h, a step
-size found by dual averaging, a diagonal mass matrix learned during warm-up, trajectories of random
-length. Everything between two adaptations is one compiled loop.
+The paper's algorithm with four additions that make it usable: coordinates centred at an estimate of
+sigma_h, a step size found by dual averaging, a diagonal mass matrix learned during warm-up, and
+trajectories of random length. The trajectories between two adaptations are one compiled loop.
 """
 
 from numbers import Real
@@ -34,37 +34,37 @@ from mtgbn.model.posterior import Posterior
 # the masses set to its precisions; the step size is adapted anew in every window.
 _WINDOWS = (0.1, 0.2, 0.35, 0.35)
 
-# Draws between two calls of ``progress``, at which a run can be stopped.
+# Draws between two calls of ``progress``; an exception in such a call stops the run.
 _PORTION = 25
 
-# A shorter window teaches nothing.
+# Smallest number of draws in a window from which something can be learned.
 _SHORTEST_WINDOW = 10
 
-# A trajectory of more steps is a mistake.
+# Largest number of steps of a trajectory that can be set.
 _MOST_STEPS = 1_000_000
 
 
 class HMCSettings(NamedTuple):
-    """What can be set; the names of the paper's Algorithm 2 in brackets.
+    """Settings of HMC; the symbols of the paper's Algorithm 2 are in brackets.
 
     Attributes
     ----------
     n_steps : int or None
-        Leapfrog steps per trajectory [K]; None: as many as the trajectory length needs.
+        Leapfrog steps per trajectory [K]; None: the trajectory length over the step size.
     step_size : float or None
         [epsilon]; None: found by dual averaging during warm-up.
     mass_matrix : array (d,) or (d, d), or None
         [M], d = p (p + 1)/2; a vector is a diagonal matrix. None: learned during warm-up.
     whiten : bool
-        Centre the coordinates at a good guess of sigma_h, improved during warm-up. False: the paper's
-        coordinates, the logarithmic Cholesky factor of sigma_h itself.
+        Centre the coordinates at an estimate of sigma_h, which warm-up improves. False: the paper's
+        coordinates, the log-Cholesky factor of sigma_h itself.
     trajectory_length : float
-        In standard deviations of the posterior, as far as the mass matrix knows them.
+        In standard deviations of the posterior, as estimated by the mass matrix.
     jitter : float
         The length of each trajectory is drawn from 1 - jitter to 1 + jitter times the given one.
     target_acceptance : float
     max_steps : int
-        Bound on the number of steps that a trajectory length may ask for.
+        Largest number of steps of a trajectory when ``n_steps`` is None.
     """
 
     n_steps: int | None = None
@@ -98,9 +98,9 @@ class HMCSettings(NamedTuple):
 
 
 class HMCState(NamedTuple):
-    """Where a chain of sigma_h given graphs stands, and what it has learned on the way.
+    """Where a chain of sigma_h given graphs stands, with its coordinates, masses and step size.
 
-    A step size of 0 has yet to be found.
+    A step size of 0 means that none has been found yet.
     """
 
     centre: np.ndarray
@@ -111,7 +111,7 @@ class HMCState(NamedTuple):
 
     @property
     def sigma_h(self) -> np.ndarray:
-        """The draw at which the chain stands."""
+        """The present draw."""
         return from_unconstrained(self.position, self.centre)
 
 
@@ -121,11 +121,11 @@ def initial_state(
     whiten: bool = True,
     rng: np.random.Generator | None = None,
 ) -> HMCState:
-    """Start at ``sigma_h``, with the masses of a Wishart distribution that carries as much weight.
+    """Start at ``sigma_h``, with the masses of a Wishart distribution of as many degrees of freedom.
 
     Around its mean, a Wishart distribution with n degrees of freedom has variance 1/n in the whitened
-    coordinates below the diagonal and 1/(2 n) on it. With ``rng`` the start is moved by a standard
-    deviation of that distribution, so that R-hat can tell chains apart.
+    coordinates below the diagonal and 1/(2 n) on it. With ``rng`` the start is drawn from a normal
+    distribution with these variances: R-hat needs chains that start at different points.
     """
     p = posterior.n_variables
     rows, columns = np.tril_indices(p)
@@ -165,7 +165,7 @@ def run_chain(
     draws : array (n_draws, p, p)
     info : HMCInfo
     state : HMCState
-        The end of the chain; handed to another run, the chain goes on.
+        Where the chain ended; another run can go on from there.
     """
     if state.whitened != settings.whiten:
         state = initial_state(posterior, state.sigma_h, settings.whiten)
@@ -174,7 +174,7 @@ def run_chain(
         state = state._replace(step_size=float(settings.step_size))
     state = _with_step_size(posterior, state, dense_mass, rng)
     windows = np.diff(np.round(np.cumsum([0.0, *_WINDOWS]) * n_warmup).astype(int))
-    if windows.min() < _SHORTEST_WINDOW:  # too few draws to learn more than the step size
+    if windows.min() < _SHORTEST_WINDOW:  # enough for the step size only
         windows = np.array([n_warmup])
     for number, length in enumerate(windows):
         draws, _, state = _run(posterior, state, rng, length, settings, dense_mass, adapts=True)
@@ -197,7 +197,7 @@ def run_chain(
 
 
 def _with_step_size(posterior, state, dense_mass, rng) -> HMCState:
-    """The state as it is, or with the step size that was yet to be found."""
+    """The state with a step size, which is searched for if there is none yet."""
     if state.step_size != 0:
         return state
     hamiltonian = _hamiltonian(posterior, state, dense_mass)

@@ -1,10 +1,10 @@
-"""Does the posterior of sigma_h have a finite integral? (docs/model.md, section 6)
+"""Whether the posterior of sigma_h has a finite integral (docs/model.md, section 6).
 
 Along a ray to the border of the cone of positive definite matrices every determinant behaves like a
-power of the distance t, so the posterior times the volume element does too, and its integral is finite
-only if the exponent has the right sign. The rays tried here are those on which it fails first: one
-variable's scale growing, one direction growing, and sigma_h collapsing along a direction in which a
-task's data do not vary at all.
+power of the distance t, and so does the posterior times the volume element. Its integral is finite
+only if the exponent has the right sign. Three kinds of rays are checked, on which the integral diverges
+first: the scale of one variable grows; sigma_h grows along one direction; sigma_h becomes singular along
+a direction in which the data of a task do not vary.
 """
 
 from collections.abc import Sequence
@@ -15,14 +15,14 @@ from mtgbn._utils.names import listed
 from mtgbn.errors import ImproperPosteriorError
 from mtgbn.model.posterior import Posterior
 
-# A family's scatter counts as singular when the smallest eigenvalue of its correlation matrix is below
-# this: rounding leaves about 1e-16, and real data with a correlation of 1 - 1e-10 still count as data.
+# The scatter of a family counts as singular if the smallest eigenvalue of its correlation matrix is
+# below this. Rounding errors are about 1e-16; data with a correlation of 1 - 1e-10 are not singular.
 _SINGULAR = 1e-11
 
-# Single variables from which the worst direction is searched for; small problems get all of them.
+# Largest number of single variables at which a search for the worst direction starts.
 _MOST_STARTS = 30
 
-# Directions of possible collapse that are looked into.
+# Largest number of directions that are checked for collapse.
 _MOST_DIRECTIONS = 300
 
 _REMEDY = "Add tasks or rows, or leave out variables"
@@ -31,9 +31,9 @@ _REMEDY = "Add tasks or rows, or leave out variables"
 def check_proper(posterior: Posterior, variables: Sequence[str] | None = None) -> None:
     """Raise `ImproperPosteriorError` if the posterior of sigma_h cannot be normalised.
 
-    The conditions are necessary; a search that could miss a case looks for violations. Under
-    ``uniform`` they hold for any graphs if the degrees of freedom of all tasks together exceed 2 p and
-    no family's data are exactly collinear.
+    The conditions are necessary, and the search for a violation may miss one. Under ``uniform`` the
+    conditions hold for any graphs if the sum of the tasks' degrees of freedom exceeds 2 p and no
+    family's data are exactly collinear.
     """
     p = posterior.n_variables
     names = [str(j) for j in range(p)] if variables is None else list(variables)
@@ -50,7 +50,7 @@ def check_proper(posterior: Posterior, variables: Sequence[str] | None = None) -
             f"degrees of freedom. {remedy}"
         )
     exponent, direction = -np.inf, np.zeros(p)
-    # Under `uniform` the first check has told the degrees of freedom, and more than 2 p settle it.
+    # Under `uniform` the degrees of freedom follow from the first check, and more than 2 p suffice.
     if not (is_uniform and p + 1 - 2 * growth.max() > 2 * p):
         exponent, direction = _worst_growing_direction(pairs, posterior.full_coefficient, p)
     if exponent >= 0:
@@ -72,7 +72,7 @@ def check_proper(posterior: Posterior, variables: Sequence[str] | None = None) -
 
 
 class _Batch:
-    """The pairs of one batch with their sets spelled out."""
+    """Pairs of an outer set and its inner subset, all of the same sizes, with explicit members."""
 
     def __init__(self, members, inner, inner_coefficients, outer_coefficients, shifts):
         self.members = members  # (count, size), inner variables first
@@ -82,7 +82,7 @@ class _Batch:
         self.shifts = shifts  # (count, size, size)
 
     def exponent(self, inner: np.ndarray, outer: np.ndarray) -> float:
-        """Power of t if the determinants of the marked inner and outer sets grow like t."""
+        """Exponent of t if the determinants of the marked inner and outer sets grow like t."""
         return float(
             self.inner_coefficients[inner].sum() + self.outer_coefficients[outer & ~inner].sum()
         )
@@ -141,13 +141,13 @@ def _worst_growing_direction(pairs, full_coefficient: float, p: int) -> tuple[fl
         met = np.bincount(owners, weights=chosen[members], minlength=len(coefficients))
         exponent = offset + chosen.sum() / 2 + coefficients[met > 0].sum()
         while True:
-            # what a set counts if its only chosen member leaves, or if its first one joins
-            alone = np.where(met == 1, coefficients, 0.0)[owners]
-            unmet = np.where(met == 0, coefficients, 0.0)[owners]
+            # coefficients of the sets whose only chosen member leaves, or whose first one joins
+            lost = np.where(met == 1, coefficients, 0.0)[owners]
+            gained = np.where(met == 0, coefficients, 0.0)[owners]
             change = np.where(
                 chosen,
-                -0.5 - np.bincount(members, weights=alone * chosen[members], minlength=p),
-                0.5 + np.bincount(members, weights=unmet, minlength=p),
+                -0.5 - np.bincount(members, weights=lost * chosen[members], minlength=p),
+                0.5 + np.bincount(members, weights=gained, minlength=p),
             )
             if chosen.sum() == 1:
                 change[chosen] = -np.inf
@@ -165,7 +165,7 @@ def _worst_growing_direction(pairs, full_coefficient: float, p: int) -> tuple[fl
 
 
 def _flat_sets(pairs) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """All sets with the coefficients of their log-determinants: members, their sets, coefficients."""
+    """All sets as flat arrays: members, the set of each member, and the sets' coefficients."""
     members, owners, coefficients = [], [], []
     n_sets = 0
     for batch in pairs:
@@ -181,11 +181,11 @@ def _flat_sets(pairs) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _directions_without_variation(pairs, p: int) -> list[np.ndarray]:
-    """Vectors over all variables in which the scatter of some family of some task is singular.
+    """Vectors over all variables along which the scatter of some family of some task is singular.
 
-    In a null space of several dimensions the vectors with the fewest variables matter, since fewer
-    sets contain them and hold against the collapse; row reduction finds them. Of many vectors, which
-    only very short tasks have, those with the fewest variables are kept.
+    In a null space of several dimensions the vectors with the fewest variables matter, because the
+    fewest sets contain them and prevent a collapse; row reduction finds them. If there are very many
+    vectors, as in tasks with very few rows, those with the fewest variables are kept.
     """
     found: dict[tuple, np.ndarray] = {}
     for batch in pairs:
@@ -220,7 +220,9 @@ def _row_reduced(rows: np.ndarray) -> np.ndarray:
 
 
 def _exponent_of_collapse(pairs, full_coefficient: float, direction: np.ndarray) -> float:
-    """V' sigma_h v = t -> 0: sets that contain all of v lose ln t, unless their data vary along v.
+    """Exponent of t for v' sigma_h v = t -> 0, where v is the direction.
+
+    Sets that contain all variables of v lose ln t, unless their data vary along v.
 
     The volume element has the exponent (p - 1)/2, so that the integral is finite for a total above
     -(p + 1)/2.

@@ -97,6 +97,7 @@ def gather_prior_scores(
         halves = np.log(np.einsum("tii->it", draws)) / 2
         means = halves.mean(axis=1)
         bonus = bonus + (means[:, None] + means)
+        # In C order like the others, or kernels would be compiled for one more type of array.
         deviations = np.ascontiguousarray(halves - means[:, None])
     # The normaliser of the prior cancels the determinants of sigma_h itself.
     return scores._replace(

@@ -1,18 +1,24 @@
-"""What the tests of learning share: data, all DAGs, and Q and posteriors the slow way."""
+"""What the tests of learning share: data, fits, all DAGs, and likelihoods the slow way."""
 
 import itertools
+import warnings
+from functools import cache
 
 import numpy as np
 from naive import family_sets
 from scipy.special import multigammaln
 
+from mtgbn.errors import ConvergenceWarning
 from mtgbn.graphs import is_dag
-from mtgbn.learn import em
-from mtgbn.model import log_structure_prior
+from mtgbn.learn import AVG, MTGBN, SIG
+from mtgbn.learn.joint import JointProblem
 from mtgbn.model.edge_prior import EdgePrior, EdgePriorChoice
+from mtgbn.paper import PaperMTGBN
 from mtgbn.search.knowledge import no_constraints
 from mtgbn.search.methods import SearchSettings
 from mtgbn.tasks import Tasks
+
+ESTIMATORS = [MTGBN, SIG, AVG, PaperMTGBN]
 
 
 def silent(what, done, total):
@@ -20,7 +26,7 @@ def silent(what, done, total):
 
 
 def related_arrays(seed, m=3, p=3, rows=25, strength=0.5):
-    """Rows of tasks that share a random DAG, each lacking some of its weak edges."""
+    """Rows of tasks that share a random DAG, each without some of its weak edges."""
     rng = np.random.default_rng(seed)
     order = rng.permutation(p)
     common = np.triu(rng.random((p, p)) < 0.6, 1)
@@ -37,6 +43,25 @@ def related_tasks(seed, m=3, p=3, rows=25, strength=0.5):
     return Tasks.from_arrays(related_arrays(seed, m, p, rows, strength))
 
 
+def make(cls, **settings):
+    """An estimator that is quick: few draws, a given seed, a third of the edges may change."""
+    quick = {"n_draws": 10, "tol": 0.3} if cls in (MTGBN, PaperMTGBN) else {}
+    return cls(**{**quick, "random_state": 0, **settings})
+
+
+@cache
+def fitted(cls, data, **settings):
+    """The same fit for all tests that only look at it; ``data`` are arguments of `related_tasks`.
+
+    Warnings about convergence are in ``warnings_``.
+    """
+    data = (data,) if isinstance(data, int) else data
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return make(cls, **settings).fit(related_tasks(*data))
+
+
+@cache
 def all_dags(p):
     """Every DAG over p nodes, (count, p, p)."""
     pairs = list(itertools.combinations(range(p), 2))
@@ -48,32 +73,23 @@ def all_dags(p):
                 adjacency[(i, j) if state == 1 else (j, i)] = True
         if is_dag(adjacency):
             found.append(adjacency)
-    return np.array(found)
+    dags = np.array(found)
+    dags.setflags(write=False)
+    return dags
 
 
-def pose(tasks, seed=0, *, nu0=None, edge_prior=None, structure_prior="uniform", **settings):
-    """Build a `Problem` without an estimator; tasks and variables stay in their order."""
-    p = tasks.n_variables
-    fields = {"n_draws": 20, "tolerance": 0.1, "max_iter": 50, **settings}
-    return em.Problem(
+def pose_joint(tasks, seed=0, *, nu0=None, **settings):
+    """A `JointProblem` without an estimator; tasks and variables stay in their order."""
+    return JointProblem(
         tasks=tasks,
-        constraints=(no_constraints(p),) * len(tasks),
-        nu0=p + 10.0 if nu0 is None else nu0,
-        edge_prior=EdgePriorChoice(EdgePrior(0.4, 3.0) if edge_prior is None else edge_prior),
-        structure_prior=structure_prior,
+        constraints=no_constraints(tasks.n_variables),
+        nu0=nu0,
+        edge_prior=EdgePriorChoice(EdgePrior(0.4, 3.0)),
+        shares_directions=True,
         search=SearchSettings(),
         seeds=np.random.SeedSequence(seed),
-        **fields,
+        **{"n_draws": 20, "n_rounds": 100, "tolerance": 0.1, "max_iter": 50, **settings},
     )
-
-
-def counts_of(adjacencies):
-    """Tasks with each edge, pair by pair."""
-    m, p, _ = np.shape(adjacencies)
-    counts = np.zeros((p, p), dtype=int)
-    for t, i, j in itertools.product(range(m), range(p), range(p)):
-        counts[i, j] += bool(adjacencies[t][i][j] or adjacencies[t][j][i])
-    return counts
 
 
 def log_likelihoods(scatter, n, adjacency, sigma_h, nu0):
@@ -93,32 +109,3 @@ def log_likelihoods(scatter, n, adjacency, sigma_h, nu0):
             total += sign * ell(variables, delta + n, sigma_h + scatter)
             total -= sign * ell(variables, delta, sigma_h)
     return total
-
-
-def q_by_draw(problem, adjacencies, draws):
-    """Log joint density of data and graphs given each draw of sigma_h."""
-    prior = problem.edge_prior.prior.log_probability(counts_of(adjacencies), len(adjacencies))
-    total = np.full(len(draws), prior)
-    for scatter, n, graph in zip(
-        problem.tasks.scatters, problem.tasks.ns, adjacencies, strict=True
-    ):
-        total += log_likelihoods(scatter, n, graph, draws, problem.nu0)
-        if problem.structure_prior != "uniform":
-            total += [
-                log_structure_prior(graph, draw, problem.nu0, problem.structure_prior)
-                for draw in draws
-            ]
-    return total
-
-
-class Recorder:
-    """Stands in for `sample_sigma_h` within EM and keeps what it returned."""
-
-    def __init__(self, monkeypatch):
-        self.draws = []
-        self._sample = em.sample_sigma_h
-        monkeypatch.setattr(em, "sample_sigma_h", self)
-
-    def __call__(self, *args, **kwargs):
-        self.draws.append(self._sample(*args, **kwargs))
-        return self.draws[-1]
