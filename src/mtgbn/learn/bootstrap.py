@@ -25,21 +25,13 @@ _MOST_REDRAWS = 100
 
 
 class Bootstrap(NamedTuple):
-    """How often edges were found.
-
-    Attributes
-    ----------
-    edge_frequencies : array (m, p, p)
-        Share of the resamples in which task t has i -> j. Data alone cannot tell the direction of an
-        edge that is undirected in the CPDAG, so it counts one half each way.
-    adjacency_frequencies : array (m, p, p)
-        In either direction; symmetric.
-    n_resamples : int
-    task_names, variables : tuple of str
-    """
+    """How often edges were found."""
 
     edge_frequencies: np.ndarray
+    """(m, p, p), share of the resamples in which task t has i -> j. Data alone cannot tell the direction
+    of an edge that is undirected in the CPDAG, so it counts one half each way."""
     adjacency_frequencies: np.ndarray
+    """(m, p, p), in either direction; symmetric."""
     n_resamples: int
     task_names: tuple[str, ...]
     variables: tuple[str, ...]
@@ -58,24 +50,23 @@ def bootstrap_edges(
 ) -> Bootstrap:
     """Draw the rows of every task anew, with replacement, learn the graphs again, and count edges.
 
-    Frequencies say how stable a finding is, not how probable an edge is: a resample repeats rows, which
-    makes chance correlations stronger than they are in fresh data. For probabilities use
-    ``MTGBN(inference="posterior")``.
+    Frequencies say how stable a finding is, not how probable an edge is (``inference="posterior"`` of
+    MTGBN): a resample repeats rows, which makes chance correlations stronger than in fresh data.
 
     Parameters
     ----------
     data : path, dict, list, array or DataFrame
         Whatever `Tasks.from_any` reads, as long as it has rows; not a Tasks.
     estimator : MTGBN, SIG, AVG or alike, optional
-        Anything that has ``fit(tasks)`` and then ``graphs_``; each resample gets a copy, and its own
-        ``random_state`` if there is such a parameter. Default: ``MTGBN()``.
+        Anything with ``fit(tasks)`` and then ``graphs_``; each resample has a copy with its own
+        ``random_state``. Default: ``MTGBN()``.
     n_resamples : int
     block_length : int or "auto", optional
-        For time series: blocks of so many consecutive rows are drawn instead of rows, the first row
-        following the last (circular block bootstrap). "auto" finds a length for every task:
-        (6 a^2 / (1 - a^2)^2)^(1/3) n^(1/3), rounded up, at least 1 and at most n / 3, where a is the
-        root mean square of the variables' autocorrelations at lag 1. For an autoregression of first
-        order this is the best length for the variance of a mean (Politis and White 2004).
+        For time series: blocks of this number of consecutive rows are drawn instead of rows, the first
+        row following the last (circular block bootstrap). "auto": for every task the length
+        (6 n a^2 / (1 - a^2)^2)^(1/3), rounded up, at least 1 and at most n / 3, where a is the root mean
+        square of the variables' autocorrelations at lag 1. For an autoregression of first order this is
+        the best length for the variance of a mean (Politis and White 2004).
     random_state : int, numpy.random.SeedSequence or numpy.random.Generator, optional
         Decides everything, whatever n_jobs.
     n_jobs : int, optional
@@ -149,7 +140,7 @@ def _read(data: Any, options: dict[str, Any]) -> tuple[list[Table], dict[str, An
     if is_missing_allowed:  # else resamples would have different numbers of rows with a value
         return [without_empty_rows(table) for table in tables], options
     return [
-        table._replace(values=finite_floats(table, missing_allowed=False)) for table in tables
+        each._replace(values=finite_floats(each, missing_allowed=False)) for each in tables
     ], options
 
 
