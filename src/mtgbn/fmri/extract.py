@@ -225,10 +225,9 @@ def _check_folder(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{str(folder)!r} is a file; give a folder for the series")
     makers = read_json(folder / "dataset_description.json").get("GeneratedBy")
-    is_ours = isinstance(makers, list) and {"mtgbn"} & {
-        maker.get("Name") for maker in makers if isinstance(maker, dict)
-    }
-    if folder.exists() and any(folder.iterdir()) and not is_ours:
+    makers = makers if isinstance(makers, list) else []
+    names = [maker.get("Name") for maker in makers if isinstance(maker, dict)]
+    if folder.exists() and any(folder.iterdir()) and "mtgbn" not in names:
         raise InputError(f"{str(folder)!r} holds other files; give a new or empty folder")
 
 

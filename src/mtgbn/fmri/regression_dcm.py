@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -108,9 +109,9 @@ def regression_dcm(
     unreached = np.square(targets - rotation @ rotated).sum(axis=0)
     coupling, deviations, precisions = np.empty((p, p)), np.empty((p, p)), np.empty(p)
     free_energies, unsettled = [], []
+    fit = partial(_fit_region, root=root, n=n, rate=rate, tolerance=tolerance, max_iter=max_iter)
     for region in range(p):
-        target = rotated[:, region], unreached[region]
-        found = _fit_region(region, n, root, target, rate, tolerance, max_iter)
+        found = fit(region, rotated[:, region], unreached[region])
         coupling[:, region], deviations[:, region], precision, history, is_settled = found
         precisions[region] = precision / unit / unit
         free_energies.append(history - n * math.log(unit))
@@ -144,9 +145,11 @@ def regression_rows(signals: np.ndarray, repetition_time: float) -> tuple[np.nda
 
 def _fit_region(
     region: int,
-    n: int,
+    target: np.ndarray,
+    unreached: float,
+    *,
     root: np.ndarray,
-    target_and_rest: tuple[np.ndarray, float],
+    n: int,
     rate: float,
     tolerance: float,
     max_iter: int,
@@ -154,10 +157,9 @@ def _fit_region(
     """Maximise the free energy over the couplings and the noise precision in turn.
 
     Regressors (``root``) and target are rotated, so that an iteration does not depend on the number of
-    rows n; the rest is the sum of squares of the target that is orthogonal to all regressors. Returns
-    means, standard deviations, noise precision, free energies, and whether they settled.
+    rows n; ``unreached`` is the sum of squares of the target that is orthogonal to all regressors.
+    Returns means, standard deviations, noise precision, free energies, and whether they settled.
     """
-    target, unreached = target_and_rest
     p = root.shape[1]
     prior_mean = np.zeros(p)
     prior_mean[region] = -0.5
