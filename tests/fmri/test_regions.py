@@ -61,9 +61,9 @@ def test_a_table_of_ones_own(tmp_path):
     [
         ("r.csv", "name,x,y\na,1,2\n", r"lacks the column z; it has name, x, y"),
         ("r.csv", "roi,x,y,z\na,1,2,3\n", r"lacks the column name"),
-        ("r.csv", "name,x,y,z\na,1,2,3\na,4,5,6\n", r"two regions 'a'"),
+        ("r.csv", "name,x,y,z\na,1,2,3\na,4,5,6\n", r"duplicate region name .a."),
         ("r.csv", "name,x,y,z\na,1,2,3\nb,1,2,3\n", r"'a' and 'b' .* the same point"),
-        ("r.csv", "name,x,y,z\n,1,2,3\n", r"row 1 .* has no name"),
+        ("r.csv", "name,x,y,z\n,1,2,3\n", r"region number 0 has an empty name"),
         ("r.csv", "name,x,y,z\na,1,two,3\n", r"'a' .*: y is 'two'"),
         ("r.csv", "name,x,y,z\na,nan,2,3\n", r"outside the brain"),
         ("r.csv", "name,x,y,z\na,1,2,3\nb,1,200,3\n", r"'b' .*\(1, 200, 3\) is outside the brain"),

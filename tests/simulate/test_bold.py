@@ -151,7 +151,11 @@ def test_a_region_alone_has_a_signal_of_one_percent_and_the_stated_noise():
 
 
 def test_series_have_the_exact_covariance():
-    """Standard errors from 40 subjects, who are independent; 4.5 of them."""
+    """Standard errors from 40 subjects, who are independent; 4.5 of them.
+
+    With 39 degrees of freedom, one of the 66 elements is further away in 0.4 % of all seeds. The bounds
+    are 4 to 8 % of the products of the standard deviations, so a larger error fails.
+    """
     simulation = simulate_bold_groups(
         40, 0, 400, variation=0, response_delay_sd=0, drift=0, random_state=3
     )
@@ -363,12 +367,12 @@ def test_altered_connections_show_between_groups():
         ({"n_altered": 15, "alteration": "lost"}, "patients cannot lose 15 of 14 connections"),
         ({"altered": [(0, 11)]}, r"altered\[0\] must be two different .* 0 to 10; got \(0, 11\)"),
         ({"altered": [(1, 2), (3, 3)]}, r"altered\[1\] must be two different"),
-        ({"altered": [3]}, r"altered\[0\] must be a pair \(i, j\) of regions; got 3"),
+        ({"altered": [3]}, r"altered\[0\] must be two different regions \(i, j\) .*; got 3"),
         ({"altered": [(0, 1), (0, 1)]}, r"altered has \(0, 1\) twice"),
         ({"regions": 0}, "regions must be a whole number of at least 1; got 0"),
         ({"regions": "PCC"}, "regions must be a number or a list of names; got 'PCC'"),
         ({"regions": []}, "regions is empty"),
-        ({"regions": ["a", "b", "a"]}, "two regions have the name 'a'"),
+        ({"regions": ["a", "b", "a"]}, "duplicate region name 'a'"),
         ({"regions": 3, "coupling": np.zeros((2, 2))}, "coupling has 2 regions, regions 3"),
         ({"coupling": np.zeros((2, 3))}, r"coupling must be a square matrix; got shape \(2, 3\)"),
         ({"coupling": [[0, np.inf], [0, 0]]}, "that of 0 -> 1 is inf"),

@@ -260,7 +260,7 @@ def changed(*entries):
             {},
             ["'bad'", "no variable with two observed values"],
         ),
-        (GOOD[:1] * [1, NAN, 1], {}, ["'bad'", "1 row(s)", "2 are needed"]),
+        (GOOD[:1] * [1, NAN, 1], {}, ["'bad'", "one row", "add rows"]),
         (GOOD[:0], {}, ["'bad'", "no rows"]),
         (changed((0, 0, NAN)), {"centre": False}, ["'bad'", "missing", "centre=True"]),
         (

@@ -15,16 +15,8 @@ from mtgbn._utils.tables import table_text
 class DescribedTable(NamedTuple):
     """A table of text.
 
-    Attributes
-    ----------
-    name : str
-        Name of its file, without ``.tsv``.
-    description : str
-        What a row is.
-    columns : dict
-        What each column means, by name, in the order of the columns.
-    rows : list
-        The cells, as text.
+    ``name`` is that of its file without ``.tsv``, ``description`` says what a row is, and ``columns``
+    says what each column means, by its name and in the order of the columns.
     """
 
     name: str
@@ -55,23 +47,16 @@ def table_of(
     rows: Iterable[Iterable[object]],
     missing: str = "n/a",
 ) -> DescribedTable:
-    """Make a table of values; the cells are made text by `cell_text`.
+    """Make a table of values: floats in full, ``missing`` (BIDS: n/a) in place of None and NaN."""
 
-    Examples
-    --------
-    >>> table = table_of("halves", "Halves", {"n": "a number", "half": "its half"}, [(1, 0.5)])
-    >>> table.records
-    [{'n': '1', 'half': '0.5'}]
-    """
-    cells = [[cell_text(value, missing) for value in row] for row in rows]
-    return DescribedTable(name, description, columns, cells)
+    def text(value: object) -> str:
+        if isinstance(value, float | np.floating):
+            return missing if np.isnan(value) else repr(float(value))
+        return missing if value is None else str(value)
 
-
-def cell_text(value: object, missing: str = "n/a") -> str:
-    """A cell as text: floats in full, ``missing`` (BIDS: n/a) in place of None and NaN."""
-    if isinstance(value, float | np.floating):
-        return missing if np.isnan(value) else repr(float(value))
-    return missing if value is None else str(value)
+    return DescribedTable(
+        name, description, columns, [[text(cell) for cell in row] for row in rows]
+    )
 
 
 def read_table(path: Path) -> DescribedTable:

@@ -1,7 +1,5 @@
 """Names of tasks and variables: what is allowed, how messages show them, how they select."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Iterable, Sequence
@@ -13,13 +11,7 @@ from mtgbn.errors import InputError
 
 
 def listed(names: Iterable[object], most: int = 5, *, quote: bool = True) -> str:
-    """Join names for a message; of more than ``most`` names, the first are shown.
-
-    Examples
-    --------
-    >>> listed("abcd", most=2)
-    "'a', 'b' and 2 more"
-    """
+    """Join names for a message; of more than ``most`` names, the first are shown."""
     texts = [repr(str(name)) if quote else str(name) for name in names]
     shown = ", ".join(texts[:most])
     return shown if len(texts) <= most else f"{shown} and {len(texts) - most} more"

@@ -9,19 +9,8 @@ from mtgbn.errors import ExtraNotInstalledError
 def require(module: str, extra: str, purpose: str) -> ModuleType:
     """Import a module of an extra, or say how to install it.
 
-    Parameters
-    ----------
-    module : str
-        Full name, such as ``"nibabel"`` or ``"nilearn.signal"``.
-    extra : str
-        The extra of mtgbn that installs it.
-    purpose : str
-        What needs it, in the plural: ``"reports"``, ``"scans"``.
-
-    Examples
-    --------
-    >>> require("json", "report", "reports").dumps([1])
-    '[1]'
+    ``module`` is a full name, such as ``"nilearn.signal"``; ``purpose`` says in the plural what needs
+    it, such as ``"scans"``.
     """
     try:
         return importlib.import_module(module)

@@ -21,12 +21,8 @@ def fingerprint(
 ) -> dict[str, str]:
     """Describe what a result was computed from: the data as one digest, each setting as text.
 
-    Parameters
-    ----------
-    arrays, names
-        The data, and all names that belong to them.
-    settings : mapping
-        Arrays and data frames count with all their digits, which their repr does not show.
+    ``names`` are all names that belong to the arrays. Arrays and data frames among the settings count
+    with all their digits, which their repr does not show.
     """
     digest = hashlib.sha256()
     for array in arrays:
@@ -55,28 +51,11 @@ def estimator_settings(estimator: Any) -> dict[str, Any]:
 
 
 class Store:
-    """Numbered arrays of one shape, kept in one .npz as they are finished.
+    """Numbered arrays of one shape, ``values``, kept in one .npz as they are finished.
 
-    Parameters
-    ----------
-    path : path or None
-        Read if the file exists, written by every `add`; None keeps the arrays in memory.
-    kind : str
-        What messages call the arrays, in the plural.
-    belongs_to : dict
-        A `fingerprint`; a file with another one is refused.
-
-    Attributes
-    ----------
-    values : dict of int to array
-        What is finished.
-
-    Examples
-    --------
-    >>> store = Store(None, "controls", fingerprint([np.ones(3)], [["a"]], {"seed": 1}))
-    >>> store.add(4, np.zeros(2))
-    >>> sorted(store.values)
-    [4]
+    A file at ``path`` is read, and written by every `add`; without a path the arrays are in memory.
+    ``kind`` is what messages call the arrays, in the plural. ``belongs_to`` is a `fingerprint`; a file
+    with another one is refused.
     """
 
     def __init__(
@@ -85,24 +64,21 @@ class Store:
         self.path = None if path is None else Path(path)
         self.values: dict[int, np.ndarray] = {}
         self._belongs_to = str(sorted(belongs_to.items()))
-        if self.path is not None and self.path.exists():
-            self.values = self._read(self.path, kind)
-
-    def _read(self, path: Path, kind: str) -> dict[int, np.ndarray]:
+        if self.path is None or not self.path.exists():
+            return
         try:
-            arrays = read_npz(path)
-            belongs_to = str(arrays["belongs_to"])
-            values = dict(zip(arrays["numbers"].tolist(), arrays["values"], strict=True))
+            arrays = read_npz(self.path)
+            found = str(arrays["belongs_to"])
+            self.values = dict(zip(arrays["numbers"].tolist(), arrays["values"], strict=True))
         except (OSError, ValueError, KeyError) as error:
             raise InputError(
                 f"{str(path)!r} is not a file of {kind} ({error}); delete it to begin anew"
             ) from error
-        if belongs_to != self._belongs_to:
+        if found != self._belongs_to:
             raise InputError(
                 f"{str(path)!r} has {kind} of other data, settings or seed; give another file, or "
                 "delete it"
             )
-        return values
 
     def add(self, number: int, value: np.ndarray) -> None:
         """Keep a finished array; the file is whole at any time."""

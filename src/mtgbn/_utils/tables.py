@@ -33,22 +33,10 @@ def read_text(path: str | os.PathLike[str]) -> str:
         ) from error
 
 
-def header_delimiter(text: str) -> str | None:
-    """Find the delimiter in the first line: a tab, a comma or a semicolon; None means blanks."""
-    header = text.lstrip().partition("\n")[0]
-    return next((delimiter for delimiter in "\t,;" if delimiter in header), None)
-
-
 def parse_table(text: str, delimiter: str | None, source: str) -> list[Line]:
     """Split a text into lines and cells; blank lines are left out, cells are not stripped.
 
-    Parameters
-    ----------
-    text : str
-    delimiter : str or None
-        None: runs of blanks.
-    source : str
-        Name of the table in messages.
+    Without a delimiter, runs of blanks are one. ``source`` is the name of the table in messages.
     """
     if delimiter is None:
         lines = [Line(k, line.split()) for k, line in enumerate(text.splitlines(), start=1)]
@@ -65,17 +53,19 @@ def parse_table(text: str, delimiter: str | None, source: str) -> list[Line]:
 
 
 def read_table(path: str | os.PathLike[str]) -> list[Line]:
-    """Read a .csv (commas), a .tsv (tabs) or another file, whose header shows the delimiter."""
+    """Read a .csv (commas), a .tsv (tabs) or another file, whose header shows the delimiter.
+
+    The delimiter is a tab, a comma or a semicolon; if the header has none of them, blanks.
+    """
     text = read_text(path)
-    delimiter = DELIMITERS.get(Path(path).suffix.lower()) or header_delimiter(text)
+    header = text.lstrip().partition("\n")[0]
+    in_header = next((delimiter for delimiter in "\t,;" if delimiter in header), None)
+    delimiter = DELIMITERS.get(Path(path).suffix.lower(), in_header)
     return parse_table(text, delimiter, str(path))
 
 
 def read_records(path: Path, kind: str) -> list[dict[str, str]]:
-    """Read a .tsv or .csv with a header as one dict per row; ``kind`` says what a row stands for.
-
-    Names of columns are in lower case, and all cells are stripped.
-    """
+    """Read a .tsv or .csv of one ``kind`` per row as dicts: columns in lower case, stripped cells."""
     delimiter = DELIMITERS.get(path.suffix.lower())
     if delimiter is None:
         raise InputError(

@@ -8,13 +8,7 @@ import mtgbn
 
 
 def versions_of(packages: Iterable[str]) -> dict[str, str]:
-    """Return the versions of mtgbn, of Python and of those packages that are installed.
-
-    Examples
-    --------
-    >>> list(versions_of(["numpy", "no-such-package"]))
-    ['mtgbn', 'python', 'numpy']
-    """
+    """Return the versions of mtgbn, of Python and of those packages that are installed."""
     found = {"mtgbn": mtgbn.__version__, "python": platform.python_version()}
     for package in packages:
         try:

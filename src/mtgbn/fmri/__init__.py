@@ -5,10 +5,4 @@ from mtgbn.fmri.granger import granger_causality
 from mtgbn.fmri.regions import load_atlas, load_regions
 from mtgbn.fmri.regression_dcm import regression_dcm
 
-__all__ = [
-    "extract_series",
-    "granger_causality",
-    "load_atlas",
-    "load_regions",
-    "regression_dcm",
-]
+__all__ = ["extract_series", "granger_causality", "load_atlas", "load_regions", "regression_dcm"]

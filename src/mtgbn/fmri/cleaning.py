@@ -22,18 +22,8 @@ def clean(
 
     Volumes that are not kept are interpolated with cubic splines (at the ends: cut off). Series and
     confounds are detrended and band-passed alike. Then the interpolated volumes are left out, and the
-    confounds are regressed out of the others.
-
-    Parameters
-    ----------
-    series : (volumes, p) array
-    confounds : (volumes, q) array
-    kept : (volumes,) array of bool
-    tr : float
-    band : (low, high)
-        In Hz; 0 and infinity stand for no limit.
-    standardise : bool
-        Whether to end with mean 0 and variance 1.
+    confounds are regressed out of the others. Series and confounds have one row per volume; the band is
+    in Hz, 0 and infinity stand for no limit; ``standardise`` ends with mean 0 and variance 1.
     """
     signal = require("nilearn.signal", "fmri", "scans")
     places = np.flatnonzero(kept)
@@ -46,12 +36,11 @@ def clean(
         times = np.arange(len(both))
         both[~stays] = CubicSpline(times[stays], both[stays])(times[~stays])
     low, high = (band[0] or None), (band[1] if math.isfinite(band[1]) else None)
-    is_filtered = low is not None or high is not None
     both = signal.clean(
         both,
         detrend=True,
         standardize=None,
-        filter="butterworth" if is_filtered else False,
+        filter="butterworth" if low or high else False,
         low_pass=high,
         high_pass=low,
         t_r=tr,

@@ -11,6 +11,7 @@ from mtgbn._utils.names import listed
 from mtgbn._utils.optional import require
 from mtgbn.errors import InputError
 from mtgbn.fmri.images import entities_of
+from mtgbn.fmri.settings import Settings
 
 # Arguments of nilearn's load_confounds. High-pass regressors are not needed after a band-pass.
 STRATEGIES: dict[str, dict[str, Any]] = {
@@ -38,7 +39,7 @@ class Confounds(NamedTuple):
     unsteady: tuple[int, ...]
     """Volumes before the steady state of the scanner, according to fMRIPrep."""
     scrubbed: tuple[int, ...]
-    """Volumes with too much motion, except those before the steady state."""
+    """Other volumes, with too much motion."""
 
 
 def check_strategy(confounds: object) -> str | list[str] | dict[str, Any]:
@@ -68,20 +69,9 @@ def check_strategy(confounds: object) -> str | list[str] | dict[str, Any]:
     )
 
 
-def load_run_confounds(
-    image: Path,
-    n_volumes: int,
-    confounds: str | list[str] | dict[str, Any],
-    scrub: float | None,
-    scrub_dvars: float,
-) -> Confounds:
-    """Read the confounds of an image.
-
-    Raises
-    ------
-    InputError
-        When there is no table, a column is missing, or its length is not the image's.
-    """
+def load_run_confounds(image: Path, n_volumes: int, settings: Settings) -> Confounds:
+    """Read the confounds of an image; refuse a table that lacks columns or has another length."""
+    confounds, scrub = settings.confounds, settings.scrub
     if confounds == "none" and scrub is None:
         return Confounds((), np.empty((n_volumes, 0)), None, (), ())
     file = confounds_file(image)
@@ -93,21 +83,24 @@ def load_run_confounds(
     named = _named(file, confounds) if isinstance(confounds, list) else None
     left_out: tuple[int, ...] = ()
     if named is None or scrub is not None:
-        options = {}
-        if isinstance(confounds, dict):
-            options = dict(confounds)
-        elif isinstance(confounds, str) and confounds != "none":
-            options = dict(STRATEGIES[confounds])
+        options = STRATEGIES.get(confounds, {}) if isinstance(confounds, str) else confounds
+        options = {} if isinstance(options, list) else dict(options)
         if scrub is not None:
             options |= {
                 "strategy": (*options.get("strategy", ()), "scrub"),
                 "scrub": _SHORTEST_SEGMENT,
                 "fd_threshold": scrub,
-                "std_dvars_threshold": scrub_dvars,
+                "std_dvars_threshold": settings.scrub_dvars,
             }
         columns, values, left_out = _by_strategy(image, file, options)
     if named is not None:
         columns, values = named
+    lacking = np.argwhere(~np.isfinite(values))
+    if len(lacking):
+        raise InputError(
+            f"{str(file)!r}: column {columns[lacking[0, 1]]!r} has no value in row {lacking[0, 0] + 1}; "
+            "use other confounds"
+        )
     if len(values) != n_volumes:
         raise InputError(
             f"{str(file)!r} has {len(values)} rows, {str(image)!r} {n_volumes} volumes; they do not "
@@ -160,7 +153,6 @@ def _by_strategy(
     if kept is not None and len(kept) == 0:
         raise InputError(f"all volumes of {str(image)!r} would be scrubbed")
     columns, values = tuple(map(str, table.columns)), table.to_numpy(dtype=np.float64)
-    _check_finite(file, columns, values)
     left_out = () if kept is None else set(range(len(table))) - set(kept.tolist())
     return columns, values, tuple(sorted(left_out))
 
@@ -190,14 +182,4 @@ def _named(file: Path, names: list[str]) -> tuple[tuple[str, ...], np.ndarray]:
         raise InputError(f"{str(file)!r}: a confound is not a number ({error})") from error
     if len(values) > 1:  # the first derivative is n/a
         values[0] = np.where(np.isnan(values[0]), values[1], values[0])
-    _check_finite(file, names, values)
     return tuple(names), values
-
-
-def _check_finite(file: Path, columns: Sequence[str], values: np.ndarray) -> None:
-    rows, places = np.nonzero(~np.isfinite(values))
-    if len(rows):
-        raise InputError(
-            f"{str(file)!r}: column {columns[places[0]]!r} has no value in row {rows[0] + 1}; use other "
-            "confounds"
-        )

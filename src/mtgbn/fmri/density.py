@@ -10,28 +10,12 @@ from mtgbn.errors import InputError
 def strongest_edges(
     strengths: ArrayLike, n_edges: int, *, undirected: bool = False
 ) -> NDArray[np.bool_]:
-    """Keep the strongest pairs of variables.
+    """Return the adjacency matrix of the ``n_edges`` strongest pairs of variables; it may have cycles.
 
-    Parameters
-    ----------
-    strengths : array (p, p)
-        ``strengths[i, j]`` of i -> j: F statistics, couplings, probabilities (not p-values, which are
-        small for strong edges). Absolute values count; the diagonal is ignored and may be nan.
-    n_edges : int
-        Of equally strong pairs, those in earlier rows, then in earlier columns, come first.
-    undirected : bool
-        Count unordered pairs, each as strong as the stronger of its two directions, and return them as
-        undirected edges i - j (both entries true).
-
-    Returns
-    -------
-    bool array (p, p)
-        ``A[i, j]`` means i -> j. The graph may have cycles.
-
-    Examples
-    --------
-    >>> strongest_edges([[0, 3, 1], [2, 0, 0], [0, -4, 0]], 2).astype(int).tolist()
-    [[0, 1, 0], [0, 0, 0], [0, 1, 0]]
+    ``strengths[i, j]`` is that of i -> j: F statistics, couplings, probabilities (not p-values, which
+    are small for strong edges). Absolute values count, the diagonal does not; of equally strong pairs
+    those in earlier rows, then in earlier columns, come first. ``undirected`` counts unordered pairs,
+    each as strong as the stronger of its directions, and returns edges i - j (both entries true).
     """
     try:
         sizes = np.abs(np.asarray(strengths, dtype=np.float64))

@@ -1,7 +1,7 @@
 """From preprocessed images to one table of regional series per subject, with a record beside it.
 
-Slice timing, realignment and registration are done by fMRIPrep or SPM. `extract_series` plans (which
-images are whose, which tables are already there), extracts the missing series in parallel, and writes.
+`extract_series` plans (which images are whose, which tables are already there), extracts the missing
+series in parallel, and writes. Slice timing, realignment and registration are done by fMRIPrep or SPM.
 """
 
 import hashlib
@@ -24,17 +24,26 @@ from mtgbn._utils.optional import require
 from mtgbn._utils.tables import read_table, table_text
 from mtgbn._utils.versions import versions_of
 from mtgbn.errors import InputError
-from mtgbn.fmri.confounds import check_strategy, confounds_file
+from mtgbn.fmri.cleaning import clean, degrees_of_freedom, worth_of_noise
+from mtgbn.fmri.confounds import check_strategy, confounds_file, load_run_confounds
 from mtgbn.fmri.images import Unit, is_plausible_tr, repetition_time, units_of
-from mtgbn.fmri.one_run import extract_run
 from mtgbn.fmri.regions import Atlas, Regions, load_regions
 from mtgbn.fmri.settings import Settings
+from mtgbn.fmri.signals import region_signals
+from mtgbn.tasks.text_files import MOST_SAMPLES
 
 _CONVENTION = "A[i, j] = 1 means i -> j; DCM's A matrix is the transpose"
 _JOINED = "each run was cleaned and standardised separately, then they were joined in this order"
 _PACKAGES = ("nilearn", "nibabel", "numpy", "scipy")
+_DESCRIPTION = {
+    "Name": "Regional series, cleaned",
+    "BIDSVersion": "1.10.0",
+    "DatasetType": "derivative",
+    "GeneratedBy": [{"Name": "mtgbn", "Version": mtgbn.__version__}],
+}
 # Relative difference up to which two repetition times count as the same.
 SAME_TR = 1e-3
+_FEWEST_VOLUMES = 10
 
 
 class Excluded(NamedTuple):
@@ -49,10 +58,8 @@ class Extraction(NamedTuple):
 
     folder: Path
     series: tuple[Path, ...]
-    """The tables, in the natural order of the subjects."""
     excluded: tuple[Excluded, ...]
     n_computed: int
-    """Number of tables that were not there before."""
     warnings: tuple[str, ...]
 
 
@@ -65,12 +72,6 @@ class _Plan(NamedTuple):
     table: Path
     identity: dict[str, Any]
     """Entries that the record of a finished table has."""
-
-
-class _Outcome(NamedTuple):
-    name: str
-    reason: str | None
-    warnings: tuple[str, ...]
 
 
 def extract_series(
@@ -94,18 +95,18 @@ def extract_series(
 ) -> Extraction:
     """Extract cleaned regional series from preprocessed images, one table per subject.
 
-    A subject's table is written as soon as it is finished; a table that is there already, made with the
-    same settings from the same files, is not computed again. A subject that cannot be used is excluded,
-    with the reason, and the others are extracted. `mtgbn.Tasks.from_folder` reads ``out``.
+    A table that is there already, made with the same settings from the same files, is not computed
+    again. A subject that cannot be used is excluded, with the reason, and the others are extracted.
+    `mtgbn.Tasks.from_folder` reads ``out``.
 
     Parameters
     ----------
     images : path, dict or list
-        What `mtgbn.fmri.images.find_images` takes, such as the folder of fMRIPrep's derivatives, or
-        returns (it can select images and subjects); a list of preprocessed 4-D images in MNI space; or a
-        dict with the image or the runs of every subject.
+        The folder of fMRIPrep's derivatives, or what else `mtgbn.fmri.images.find_images` takes or
+        returns (it can select); a list of preprocessed 4-D images in MNI space; or a dict with the image
+        or the runs of every subject.
     regions : str, path, Regions or Atlas
-        Centres of spheres, or what `load_regions` takes; or an atlas from `load_atlas`.
+        From `load_regions`, or what it takes; or an atlas from `load_atlas`.
     out : path
         Folder for ``sub-XX_..._timeseries.tsv`` with one column per region, a ``.json`` record beside
         each, ``excluded.tsv`` and ``dataset_description.json``.
@@ -120,8 +121,8 @@ def extract_series(
         Regressed out. "friston24" (24 motion parameters, white matter and CSF), "friston24-global" (and
         the global signal), "motion6" (6 motion parameters, white matter and CSF) or a dict of arguments
         of nilearn's load_confounds need fMRIPrep's table beside the image, and leave out the volumes
-        that it marks as before the steady state. A list names columns of fMRIPrep's table or of a plain
-        one: NAME_confounds.tsv or NAME.tsv beside NAME.nii.gz. "none" reads no table.
+        before the steady state. A list names columns of this table or of a plain one,
+        NAME_confounds.tsv or NAME.tsv beside NAME.nii.gz. "none" reads no table.
     scrub : float, optional
         Leave out volumes with a framewise displacement above this many mm or standardised DVARS above
         ``scrub_dvars``, and segments of less than 5 volumes between them. Needs fMRIPrep's table.
@@ -134,8 +135,7 @@ def extract_series(
     min_coverage : float, default 0.5
         Share of a region's voxels that must be in the image and not constant.
     runs : "concatenate", "separate" or "first"
-        Several images of a subject are cleaned one by one and joined; make one task each; or only the
-        first is used.
+        Images of a subject are cleaned one by one and joined, make one task each, or the first is used.
     n_jobs : int, default 1
         Processes, each with one image in memory; -1: all cores.
     done : callable, optional
@@ -144,8 +144,8 @@ def extract_series(
     Returns
     -------
     Extraction
-        ``folder``, ``series`` (the tables), ``excluded`` (name and reason of each), ``n_computed``
-        and ``warnings``.
+        ``folder``, ``series`` (the tables, in the natural order of the subjects), ``excluded`` (name and
+        reason of each), ``n_computed`` (tables that were not there before) and ``warnings``.
 
     Examples
     --------
@@ -186,20 +186,20 @@ def extract_series(
     with locked(folder):
         for path in folder.glob(".*.part"):  # left by a process that was killed while it wrote
             path.unlink(missing_ok=True)
-        write_json(folder / "dataset_description.json", _description())
+        write_json(folder / "dataset_description.json", _DESCRIPTION)
         plans, excluded = _plan(units, settings, tr, folder)
         missing = [plan for plan in plans if not _is_done(plan)]
         if done is not None:
             for name in {unit.name for unit in units} - {plan.unit.name for plan in missing}:
                 done(name)
-        for outcome in Parallel(n_jobs=n_jobs, return_as="generator_unordered")(
+        for name, reason, texts in Parallel(n_jobs=n_jobs, return_as="generator_unordered")(
             delayed(_extract_unit)(plan, settings) for plan in missing
         ):
-            if outcome.reason is not None:
-                excluded.append(Excluded(outcome.name, outcome.reason))
-            notes += [f"{outcome.name}: {text}" for text in outcome.warnings]
+            if reason is not None:
+                excluded.append(Excluded(name, reason))
+            notes += [f"{name}: {text}" for text in texts]
             if done is not None:
-                done(outcome.name)
+                done(name)
         places = {unit.name: place for place, unit in enumerate(units)}
         excluded.sort(key=lambda each: places[each.name])
         without = {each.name for each in excluded}
@@ -224,14 +224,10 @@ def _check_folder(folder: Path) -> None:
     """Refuse a folder with files of other programs, such as that of the images."""
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{str(folder)!r} is a file; give a folder for the series")
-    if not folder.exists() or not any(folder.iterdir()):
-        return
-    try:
-        description = read_json(folder / "dataset_description.json")
-        makers = [maker["Name"] for maker in description["GeneratedBy"]]
-    except (KeyError, TypeError):
-        makers = []
-    if "mtgbn" not in makers:
+    makers = read_json(folder / "dataset_description.json").get("GeneratedBy")
+    makers = makers if isinstance(makers, list) else []
+    names = [maker.get("Name") for maker in makers if isinstance(maker, dict)]
+    if folder.exists() and any(folder.iterdir()) and "mtgbn" not in names:
         raise InputError(f"{str(folder)!r} holds other files; give a new or empty folder")
 
 
@@ -247,10 +243,8 @@ def _plan(
             found = [repetition_time(image, tr) for image in unit.images]
             times = {time for time, _ in found}
             if not _alike(min(times), max(times)):
-                raise InputError(
-                    "its runs have different TRs: "
-                    f"{listed([f'{t:g} s' for t in times], quote=False)}"
-                )
+                texts = listed([f"{time:g} s" for time in times], quote=False)
+                raise InputError(f"its runs have different TRs: {texts}")
             identity = _identity(unit, settings, found[0][0])
         except (InputError, OSError) as error:
             excluded.append(Excluded(unit.name, str(error)))
@@ -331,36 +325,77 @@ def _says(record: dict[str, Any], content: dict[str, Any]) -> bool:
     return json.loads(json.dumps(content)).items() <= record.items()
 
 
-def _extract_unit(plan: _Plan, settings: Settings) -> _Outcome:
-    """Make and write the table of one unit; the outcome has the reason if it cannot be used."""
+def _extract_run(path: Path, tr: float, settings: Settings) -> tuple[np.ndarray, dict[str, Any]]:
+    """Return the cleaned series of one image, (volumes, p), and their record."""
+    nibabel = require("nibabel", "fmri", "scans")
+    loaded = nibabel.load(path)
+    n_volumes = loaded.shape[3]
+    confounds = load_run_confounds(path, n_volumes, settings)
+    first = settings.drop
+    kept = np.ones(n_volumes, dtype=bool)
+    kept[:first] = False
+    kept[list(confounds.unsteady + confounds.scrubbed)] = False
+    if kept.sum() < _FEWEST_VOLUMES:
+        raise InputError(
+            f"of the {n_volumes} volumes of {str(path)!r} {kept.sum()} are left: {first} dropped, "
+            f"{len(confounds.scrubbed)} scrubbed, {len(confounds.unsteady)} before the steady state"
+        )
+    free = degrees_of_freedom(int(kept.sum()), len(confounds.columns), tr, settings.band)
+    # The mean of an integer image would be rounded to integers.
+    data = loaded.get_fdata(dtype=np.float32, caching="unchanged")
+    image = nibabel.Nifti1Image(data, loaded.affine)
+    series, voxels, coverage = region_signals(image, settings, where=str(path))
+    used, band = (confounds.values[first:], kept[first:]), settings.band
+    cleaned = clean(series[first:], *used, tr=tr, band=band, standardise=settings.standardise)
+    flat = [settings.regions.names[j] for j in np.flatnonzero(~(cleaned.std(axis=0) > 0))]
+    if flat or not np.all(np.isfinite(cleaned)):
+        raise InputError(
+            f"{str(path)!r}: nothing is left of {listed(flat, quote=False) or 'some series'} after "
+            "cleaning"
+        )
+    record = {
+        "Image": str(path.absolute()),
+        "ConfoundsFile": None if confounds.file is None else str(confounds.file.absolute()),
+        "ConfoundColumns": confounds.columns,
+        "VolumesBefore": n_volumes,
+        "VolumesDropped": list(range(first)),
+        "VolumesNotSteady": [volume for volume in confounds.unsteady if volume >= first],
+        "VolumesScrubbed": [volume for volume in confounds.scrubbed if volume >= first],
+        "VolumesAfter": len(cleaned),
+        "DegreesOfFreedom": round(free, 1),
+        MOST_SAMPLES: round(worth_of_noise(*used, tr=tr, band=band), 1),
+        "VoxelsPerRegion": voxels,
+        "CoveragePerRegion": [round(share, 4) for share in coverage],
+    }
+    return cleaned, record
+
+
+def _extract_unit(plan: _Plan, settings: Settings) -> tuple[str, str | None, tuple[str, ...]]:
+    """Make and write the table of one unit; return its name, why it cannot be used, and warnings."""
     name = plan.unit.name
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", UserWarning)
         warnings.simplefilter("always", RuntimeWarning)
         try:
-            parts, records = [], []
-            for image in plan.unit.images:
-                series, record = extract_run(image, plan.tr, settings)
-                parts.append(series)
-                records.append(record)
+            extracted = [_extract_run(image, plan.tr, settings) for image in plan.unit.images]
         except MemoryError:
             raise
         except InputError as error:
-            return _Outcome(name, str(error), ())
+            return name, str(error), ()
         except Exception as error:  # damaged files and odd headers raise many kinds
             files = listed(plan.unit.images, quote=False)
-            return _Outcome(name, f"{files}: {type(error).__name__}: {error}", ())
+            return name, f"{files}: {type(error).__name__}: {error}", ()
     texts = tuple(dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught))
-    series = np.concatenate(parts)
+    series = np.concatenate([part for part, _ in extracted])
     table = table_text([settings.regions.names, *series.tolist()])
     record = {
         "Description": "Mean series of regions, cleaned; one row per volume, one column per region",
         "Sources": [str(image.absolute()) for image in plan.unit.images],
         "RepetitionTimeSource": plan.tr_source,
         **plan.identity,
-        "Runs": records,
-        "Concatenation": _JOINED if len(parts) > 1 else None,
+        "Runs": [record for _, record in extracted],
+        "Concatenation": _JOINED if len(extracted) > 1 else None,
         "Volumes": len(series),
         "AdjacencyConvention": _CONVENTION,
         "Preprocessing": "slice timing, realignment and registration were done before",
@@ -370,16 +405,7 @@ def _extract_unit(plan: _Plan, settings: Settings) -> _Outcome:
     # The record is written last: a table without its record does not count as finished.
     write_text(plan.table, table)
     write_json(plan.table.with_suffix(".json"), record)
-    return _Outcome(name, None, texts)
-
-
-def _description() -> dict[str, Any]:
-    return {
-        "Name": "Regional series, cleaned",
-        "BIDSVersion": "1.10.0",
-        "DatasetType": "derivative",
-        "GeneratedBy": [{"Name": "mtgbn", "Version": mtgbn.__version__}],
-    }
+    return name, None, texts
 
 
 def _write_excluded(path: Path, excluded: list[Excluded], planned: set[str]) -> None:

@@ -20,7 +20,7 @@ class GrangerResult(NamedTuple):
     order: int
     """Number of past volumes in the vector autoregression."""
     f_statistics: np.ndarray
-    """(p, p). All pairs have the same degrees of freedom, so these rank the pairs as p-values do."""
+    """(p, p); these rank the pairs as p-values do."""
     p_values: np.ndarray
     """(p, p), not corrected for the number of pairs."""
     degrees_of_freedom: tuple[int, int]
@@ -48,19 +48,12 @@ def granger_causality(
         Number of past volumes in the autoregression. "bic" chooses among 1, ..., max_order, all
         fitted to the same n - max_order volumes; the tests then use all n - order.
     max_order : int
-        Only for ``order="bic"``.
     denominator : {"system", "equation"}
-        Degrees of freedom of the denominator. "equation": those of the residuals of one equation,
-        d = n - order - 1 - p order, which is exact for fixed regressors. "system": p d, those of the
-        residuals of all equations, after Lütkepohl (2005, section 3.6) and as in statsmodels. The F
-        statistics are the same; p-values differ noticeably only if d is small.
+        Degrees of freedom of the denominator. "equation": d = n - order - 1 - p order, of the residuals
+        of one equation, which is exact for fixed regressors. "system": p d, of all equations, after
+        Lütkepohl (2005, section 3.6) and as in statsmodels. P-values differ only if d is small.
     task : str
         Name of the series in error messages.
-
-    Returns
-    -------
-    GrangerResult
-        Entry [i, j] is about i -> j.
 
     Notes
     -----
@@ -82,18 +75,16 @@ def granger_causality(
     by_bic = isinstance(order, str)
     if by_bic and order != "bic":
         raise InputError(f'order must be a whole number of at least 1 or "bic"; got {order!r}')
-    if by_bic:
-        check_count("max_order", max_order, 1)
-    else:
-        check_count("order", order, 1)
+    largest = max_order if by_bic else order
+    check_count("max_order" if by_bic else "order", largest, 1)
     table = check_series(series, task)
-    _refuse_few_rows(table, int(max_order if by_bic else order), by_bic)
-    _refuse_collinear(table)
+    _refuse_few_rows(table, int(largest), by_bic)
     # Standardised, because the tolerances depend on units; tests and differences of BIC do not.
     values = table.values - table.values.mean(axis=0)
     values /= np.abs(values).max(axis=0)
     values /= np.sqrt(np.mean(values * values, axis=0))
     standard = table._replace(values=values)
+    _refuse_collinear(standard)
     chosen = _order_by_bic(standard, int(max_order)) if by_bic else int(order)
     return _test_all(standard, chosen, denominator)
 
@@ -183,9 +174,7 @@ def _refuse_few_rows(table: Table, order: int, by_bic: bool) -> None:
 
 
 def _refuse_collinear(table: Table) -> None:
-    centred = table.values - table.values.mean(axis=0)
-    centred /= np.abs(centred).max(axis=0)
-    unit = centred / np.sqrt(np.einsum("ij,ij->j", centred, centred))
+    unit = table.values / np.sqrt(len(table.values))
     relations = find_relations(unit, unit.T @ unit, len(unit) - 1)
     if relations:
         names, (dependent, others) = table.columns, relations[0]

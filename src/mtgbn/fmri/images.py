@@ -25,12 +25,13 @@ _PLAUSIBLE_TR = (0.05, 30.0)
 
 
 class Unit(NamedTuple):
-    """The images that become one task: all runs of a subject, or one of them."""
+    """The images that become one task: all runs of a subject, or one of them.
+
+    The task has a name such as sub-01_run-2, its files names that begin with a stem: sub-01_task-rest.
+    """
 
     name: str
-    """Of the task, such as sub-01, or sub-01_run-2 if runs are separate."""
     stem: str
-    """Beginning of the names of its files, such as sub-01_task-rest."""
     images: tuple[Path, ...]
 
 
@@ -49,7 +50,10 @@ def find_images(
     task: str | None = None,
     session: str | None = None,
 ) -> dict[str, tuple[Path, ...]]:
-    """Find the preprocessed images of every subject.
+    """Find the preprocessed images of sub-01, sub-02, ..., in natural order.
+
+    Images with the same subject in their names are runs of that subject; an image without a subject in
+    its name is one subject.
 
     Parameters
     ----------
@@ -65,21 +69,6 @@ def find_images(
         ``native``. May be left out if there is only one MNI space; coordinates are MNI coordinates.
     task, session : str, optional
         Only images of this task, and of this session. If there are several tasks, one must be given.
-
-    Returns
-    -------
-    dict
-        The images of sub-01, sub-02, ..., in natural order. Images with the same subject in their names
-        are runs of that subject; an image without a subject in its name is one subject.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     name = "sub-01_task-rest_space-MNI152NLin6Asym_desc-preproc_bold.nii.gz"
-    ...     pathlib.Path(folder, name).touch()
-    ...     list(find_images(folder))
-    ['sub-01']
     """
     path = Path(source)
     if path.is_dir() and pattern is None:
@@ -139,18 +128,14 @@ def _preprocessed(
     found = _of_one_space(found, space)
     for key, wanted, option in (("ses", session, "session"), ("task", task, "task")):
         values = sorted({entities_of(path).get(key, "none") for path in found})
+        texts = listed(values, quote=False)
         if wanted is not None:
             label = wanted.removeprefix(f"{key}-")
             found = [path for path in found if entities_of(path).get(key) == label]
             if not found:
-                raise InputError(
-                    f"there is no image of {option} {label!r}; there are "
-                    f"{listed(values, quote=False)}"
-                )
+                raise InputError(f"there is no image of {option} {label!r}; there are {texts}")
         elif key == "task" and len(values) > 1:
-            raise InputError(
-                f"there are images of several tasks ({listed(values, quote=False)}); choose a task"
-            )
+            raise InputError(f"there are images of several tasks ({texts}); choose a task")
     return found
 
 
@@ -245,17 +230,11 @@ def _label(text: str, source: object) -> str:
 
 
 def repetition_time(image: Path, given: float | None = None) -> tuple[float, str]:
-    """Return the seconds between volumes, and their source: given, sidecar or header.
-
-    Raises
-    ------
-    InputError
-        When the file is not there or no series of volumes, or its repetition time is not plausible.
-    """
+    """Return the seconds between volumes, and their source: given, sidecar or header."""
     nibabel = require("nibabel", "fmri", "scans")
     if image.is_symlink() and not image.exists():
         raise InputError(
-            f"{str(image)!r} is a link to a file that is not there; fetch it (datalad get)"
+            f"{str(image)!r} links to a file that is not there; fetch it (datalad get)"
         )
     if not image.is_file():
         raise InputError(f"there is no file {str(image)!r}")

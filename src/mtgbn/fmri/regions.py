@@ -1,14 +1,13 @@
 """Regions of interest: those of the paper (data/NOTICE.md), a table of points, or an atlas image."""
 
 import os
-from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from mtgbn._utils.names import listed
+from mtgbn._utils.names import check_names, listed
 from mtgbn._utils.optional import require
 from mtgbn._utils.tables import check_columns, parse_records, read_records
 from mtgbn.errors import InputError
@@ -62,17 +61,9 @@ def load_regions(source: str | os.PathLike[str]) -> Regions:
     """
     if isinstance(source, str) and source in (*TEMPLATES, "all"):
         text = (files("mtgbn.fmri") / "data" / "regions.tsv").read_text(encoding="utf-8")
-        regions = _regions(parse_records(text, "\t", "regions.tsv", "region"), "regions.tsv", "")
-        if source == "all":
-            return regions
-        chosen = [place for place, name in enumerate(regions.templates) if name == source]
-        return Regions(
-            names=tuple(regions.names[i] for i in chosen),
-            labels=tuple(regions.labels[i] for i in chosen),
-            coordinates=regions.coordinates[chosen],
-            templates=tuple(regions.templates[i] for i in chosen),
-            subsystems=tuple(regions.subsystems[i] for i in chosen),
-        )
+        records = parse_records(text, "\t", "regions.tsv", "region")
+        chosen = [each for each in records if source in (each["template"], "all")]
+        return _regions(chosen, "regions.tsv", "")
     path = Path(source)
     if not path.is_file():
         raise InputError(
@@ -146,7 +137,7 @@ def load_atlas(
 
 def _regions(records: list[dict[str, str]], where: str, template: str) -> Regions:
     check_columns(records, ("name", *_COORDINATES), where)
-    names = _unique([record["name"] for record in records], where)
+    names = check_names([record["name"] for record in records], "region", f"{where!r}: ")
     coordinates = np.empty((len(records), 3))
     for row, record in enumerate(records):
         for axis, column in enumerate(_COORDINATES):
@@ -186,7 +177,7 @@ def _read_labels(path: Path) -> dict[int, str]:
     records = read_records(path, "region")
     key = "value" if "value" in records[0] and "index" not in records[0] else "index"
     check_columns(records, (key, "name"), str(path))
-    names = _unique([record["name"] for record in records], str(path))
+    names = check_names([record["name"] for record in records], "region", f"{str(path)!r}: ")
     labels: dict[int, str] = {}
     for record, name in zip(records, names, strict=True):
         try:
@@ -201,14 +192,3 @@ def _read_labels(path: Path) -> dict[int, str]:
         if value != 0:  # the background, which some tables include
             labels[value] = name
     return labels
-
-
-def _unique(names: Sequence[str], where: str) -> tuple[str, ...]:
-    seen: set[str] = set()
-    for row, name in enumerate(names, start=1):
-        if not name:
-            raise InputError(f"row {row} of {where!r} has no name; give every region one")
-        if name in seen:
-            raise InputError(f"{where!r} has two regions {name!r}; names must be unique")
-        seen.add(name)
-    return tuple(names)

@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,21 +69,14 @@ def regression_dcm(
     task : str
         Name of the series in messages.
 
-    Returns
-    -------
-    RegressionDCMResult
-        Entry [i, j] is about i -> j; DCM's own A matrix is the transpose.
-
     Notes
     -----
-    The published prior has the noise rate 1 for data in any unit, so that data in small
-    units are taken for noise: their couplings shrink to the prior. Large units hardly matter. The
-    default rate is the published one for series of variance 1, and makes the couplings the same in
-    every unit that all regions share.
+    The published prior has the noise rate 1 for data in any unit, so that data in small units are taken
+    for noise and their couplings shrink to the prior. The default rate is the published one for series
+    of variance 1, and makes the couplings the same in every unit that all regions share.
 
-    A coupling is in the unit of its target per unit of its source. Rescaling one region therefore
-    changes its couplings, and by the prior also their shrinkage; standardise the regions first if
-    their units have no meaning.
+    A coupling is in the unit of its target per unit of its source. Rescaling one region changes its
+    couplings and their shrinkage; standardise the regions first if their units have no meaning.
 
     The derivative is the difference of successive volumes, so the couplings are nearer those of
     (exp(A TR) - 1)/TR than of A: too weak if signals decay within a repetition time.
@@ -115,14 +109,13 @@ def regression_dcm(
     unreached = np.square(targets - rotation @ rotated).sum(axis=0)
     coupling, deviations, precisions = np.empty((p, p)), np.empty((p, p)), np.empty(p)
     free_energies, unsettled = [], []
+    fit = partial(_fit_region, root=root, n=n, rate=rate, tolerance=tolerance, max_iter=max_iter)
     for region in range(p):
-        regression = _Regression(root, rotated[:, region], unreached[region], n)
-        fit = _fit_region(region, regression, rate, tolerance, max_iter)
-        coupling[:, region] = fit.mean
-        deviations[:, region] = fit.deviation
-        precisions[region] = fit.precision / unit / unit
-        free_energies.append(fit.free_energies - n * math.log(unit))
-        if not fit.settled:
+        found = fit(region, rotated[:, region], unreached[region])
+        coupling[:, region], deviations[:, region], precision, history, is_settled = found
+        precisions[region] = precision / unit / unit
+        free_energies.append(history - n * math.log(unit))
+        if not is_settled:
             unsettled.append(table.columns[region])
     if unsettled:
         warnings.warn(
@@ -150,29 +143,23 @@ def regression_rows(signals: np.ndarray, repetition_time: float) -> tuple[np.nda
     return stacked[0], stacked[1]
 
 
-class _Regression(NamedTuple):
-    """Regressors and one target after a rotation; an iteration does not depend on n_rows then."""
-
-    root: np.ndarray
-    target: np.ndarray
-    unreached: float
-    """Sum of squares of the target that is orthogonal to all regressors."""
-    n_rows: int
-
-
-class _RegionFit(NamedTuple):
-    mean: np.ndarray
-    deviation: np.ndarray
-    precision: float
-    free_energies: np.ndarray
-    settled: bool
-
-
 def _fit_region(
-    region: int, regression: _Regression, rate: float, tolerance: float, max_iter: int
-) -> _RegionFit:
-    """Maximise the free energy over the couplings and the noise precision in turn."""
-    root, target, unreached, n = regression
+    region: int,
+    target: np.ndarray,
+    unreached: float,
+    *,
+    root: np.ndarray,
+    n: int,
+    rate: float,
+    tolerance: float,
+    max_iter: int,
+) -> tuple[np.ndarray, np.ndarray, float, np.ndarray, bool]:
+    """Maximise the free energy over the couplings and the noise precision in turn.
+
+    Regressors (``root``) and target are rotated, so that an iteration does not depend on the number of
+    rows n; ``unreached`` is the sum of squares of the target that is orthogonal to all regressors.
+    Returns means, standard deviations, noise precision, free energies, and whether they settled.
+    """
     p = root.shape[1]
     prior_mean = np.zeros(p)
     prior_mean[region] = -0.5
@@ -213,14 +200,11 @@ def _fit_region(
         settled = len(free_energies) > 1 and abs(free_energies[-1] - free_energies[-2]) < tolerance
     inverse = solve_triangular(factor, np.eye(p), check_finite=False)
     deviation = np.sqrt(np.einsum("jk,jk->j", inverse, inverse))
-    return _RegionFit(mean, deviation, float(precision), np.array(free_energies), settled)
+    return mean, deviation, float(precision), np.array(free_energies), settled
 
 
 def _detrended(table: Table) -> tuple[np.ndarray, float]:
-    """Return the series without means and linear trends, divided by a unit, and the unit.
-
-    The unit is the square root of the mean variance.
-    """
+    """Return the series without means and linear trends in units of their root mean variance, and it."""
     values = table.values
     centred = values - values.mean(axis=0)
     largest = np.abs(centred).max(axis=0)

@@ -27,24 +27,22 @@ class Settings(NamedTuple):
     def checked(self) -> "Settings":
         """Refuse values that make no sense; return the others as plain numbers."""
         low, high = map(float, self.band)
-        is_right = {
-            f"radius must be above 0 mm; got {self.radius!r}": 0 < self.radius < 100,
-            f"drop must be a whole number from 0; got {self.drop!r}": self.drop == int(self.drop)
-            and self.drop >= 0,
-            f"scrub must be above 0 mm; got {self.scrub!r}": self.scrub is None or self.scrub > 0,
-            f"scrub_dvars must be above 0; got {self.scrub_dvars!r}": self.scrub_dvars > 0,
-            f"the band must be LOW < HIGH in Hz, from 0 on; got {low:g} to {high:g}": 0
-            <= low
-            < high,
-            f"smooth must be above 0 mm; got {self.smooth!r}": self.smooth is None
-            or 0 < self.smooth < 100,
-            f"min_coverage must be above 0, at most 1; got {self.min_coverage!r}": 0
-            < self.min_coverage
-            <= 1,
-            "there must be at least two regions": len(self.regions.names) >= 2,
-        }
-        for message, is_fine in is_right.items():
-            if not is_fine:
+        radius, drop, scrub, smooth = self.radius, self.drop, self.scrub, self.smooth
+        share = self.min_coverage
+        for is_right, message in (
+            (0 < radius < 100, f"radius must be above 0 mm; got {radius!r}"),
+            (drop == int(drop) >= 0, f"drop must be a whole number from 0; got {drop!r}"),
+            (scrub is None or scrub > 0, f"scrub must be above 0 mm; got {scrub!r}"),
+            (self.scrub_dvars > 0, f"scrub_dvars must be above 0; got {self.scrub_dvars!r}"),
+            (
+                0 <= low < high,
+                f"the band must be LOW < HIGH in Hz, from 0 on; got {low:g} to {high:g}",
+            ),
+            (smooth is None or 0 < smooth < 100, f"smooth must be above 0 mm; got {smooth!r}"),
+            (0 < share <= 1, f"min_coverage must be above 0, at most 1; got {share!r}"),
+            (len(self.regions.names) >= 2, "there must be at least two regions"),
+        ):
+            if not is_right:
                 raise InputError(message)
         return self._replace(drop=int(self.drop), band=(low, high))
 
@@ -65,15 +63,11 @@ class Settings(NamedTuple):
 
     def segmentation(self) -> str:
         """Name the set of regions as BIDS does, in letters and digits."""
-        regions = self.regions
-        parts = (
-            [regions.image.name.partition(".")[0]]
-            if isinstance(regions, Atlas)
-            else list(dict.fromkeys(regions.templates))
-        )
-        return (
-            "".join(c for part in parts for c in part if c.isascii() and c.isalnum()) or "regions"
-        )
+        if isinstance(self.regions, Atlas):
+            name = self.regions.image.name.partition(".")[0]
+        else:
+            name = "".join(dict.fromkeys(self.regions.templates))
+        return "".join(c for c in name if c.isascii() and c.isalnum()) or "regions"
 
     def record(self) -> dict[str, Any]:
         """Return all settings as they stand in the record beside a series."""

@@ -1,51 +1,32 @@
 """The mean series of every region of an image, before any cleaning."""
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mtgbn._utils.optional import require
 from mtgbn.errors import InputError
 from mtgbn.fmri.regions import Atlas, Regions
+from mtgbn.fmri.settings import Settings
 
 if TYPE_CHECKING:
     from nibabel import Nifti1Image
 
 
-class Signals(NamedTuple):
-    """The signals of all regions of an image."""
-
-    series: np.ndarray
-    """(volumes, p)."""
-    voxels: list[int]
-    """Number of voxels of every region in the image."""
-    coverage: list[float]
-    """Fraction of every region's voxels that are in the image and not constant."""
-
-
 def region_signals(
-    image: "Nifti1Image",
-    regions: Regions | Atlas,
-    *,
-    radius: float,
-    smooth: float | None,
-    drop: int,
-    min_coverage: float,
-    where: str,
-) -> Signals:
+    image: "Nifti1Image", settings: Settings, where: str
+) -> tuple[np.ndarray, list[int], list[float]]:
     """Average over spheres around points, or over the regions of an atlas, with nilearn.
 
-    Raises
-    ------
-    InputError
-        When a region has no voxel, no signal, or a coverage below ``min_coverage``; the first ``drop``
-        volumes are ignored.
+    Returns series (volumes, p), and of every region its number of voxels and the fraction of them that
+    are in the image and not constant after the dropped volumes. ``where`` names the image in messages.
     """
+    regions, drop, min_coverage = settings.regions, settings.drop, settings.min_coverage
     if isinstance(regions, Atlas):
         masker, voxels, coverage = _atlas_signals(image, regions, drop)
     else:
-        masker, voxels, coverage = _sphere_signals(image, regions, radius, drop)
+        masker, voxels, coverage = _sphere_signals(image, regions, settings.radius, drop)
     for name, count, share in zip(regions.names, voxels, coverage, strict=True):
         if count == 0:
             raise InputError(
@@ -61,18 +42,16 @@ def region_signals(
                 f"{where!r} has a signal in only {share:.0%} of region {name!r}, less than "
                 f"{min_coverage:.0%}; leave the region out, or accept less coverage"
             )
-    masker.set_params(smoothing_fwhm=smooth)
-    return Signals(masker.fit_transform(image).astype(np.float64), voxels, coverage)
+    masker.set_params(smoothing_fwhm=settings.smooth)
+    return masker.fit_transform(image).astype(np.float64), voxels, coverage
 
 
 def _sphere_signals(
     image: "Nifti1Image", regions: Regions, radius: float, drop: int
 ) -> tuple[Any, list[int], list[float]]:
     """Return the masker of the spheres, their numbers of voxels and their coverage."""
-    maskers, nibabel = (
-        require("nilearn.maskers", "fmri", "scans"),
-        require("nibabel", "fmri", "scans"),
-    )
+    maskers = require("nilearn.maskers", "fmri", "scans")
+    nibabel = require("nibabel", "fmri", "scans")
     union = np.zeros(image.shape[:3], dtype=np.int8)
     voxels, coverage = [], []
     for point in regions.coordinates:
@@ -95,10 +74,8 @@ def _atlas_signals(
     image: "Nifti1Image", atlas: Atlas, drop: int
 ) -> tuple[Any, list[int], list[float]]:
     """Return the masker of an atlas, its numbers of voxels on the image's grid, and the coverage."""
-    maskers, nibabel = (
-        require("nilearn.maskers", "fmri", "scans"),
-        require("nibabel", "fmri", "scans"),
-    )
+    maskers = require("nilearn.maskers", "fmri", "scans")
+    nibabel = require("nibabel", "fmri", "scans")
     loaded = nibabel.load(atlas.image)
     values = np.asanyarray(loaded.dataobj).reshape(loaded.shape[:3]).astype(np.int32)
     values[~np.isin(values, atlas.values)] = 0

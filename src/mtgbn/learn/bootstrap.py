@@ -1,4 +1,4 @@
-"""The bootstrap, for any estimator: how often an edge is found in resamples of the rows."""
+"""How often an edge is found again when the rows are drawn anew: the bootstrap, for any estimator."""
 
 import copy
 import warnings
@@ -25,30 +25,13 @@ _MOST_REDRAWS = 100
 
 
 class Bootstrap(NamedTuple):
-    """How often the fits to resampled rows had each edge.
-
-    Attributes
-    ----------
-    edge_frequencies : array (m, p, p)
-        Share of the resamples in which task t has i -> j. Data alone cannot tell the direction of an
-        edge that is undirected in the CPDAG, so it counts one half each way.
-    adjacency_frequencies : array (m, p, p)
-        In either direction; symmetric.
-    n_resamples : int
-    task_names, variables : tuple of str
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mtgbn import SIG
-    >>> rows = np.random.default_rng(0).standard_normal((1, 60, 3))
-    >>> found = bootstrap_edges(rows, SIG(), n_resamples=4, random_state=0)
-    >>> found.adjacency_frequencies.shape, found.n_resamples, found.variables
-    ((1, 3, 3), 4, ('x0', 'x1', 'x2'))
-    """
+    """How often edges were found."""
 
     edge_frequencies: np.ndarray
+    """(m, p, p), share of the resamples in which task t has i -> j. Data alone cannot tell the direction
+    of an edge that is undirected in the CPDAG, so it counts one half each way."""
     adjacency_frequencies: np.ndarray
+    """(m, p, p), in either direction; symmetric."""
     n_resamples: int
     task_names: tuple[str, ...]
     variables: tuple[str, ...]
@@ -67,26 +50,25 @@ def bootstrap_edges(
 ) -> Bootstrap:
     """Draw the rows of every task anew, with replacement, learn the graphs again, and count edges.
 
-    Frequencies say how stable a finding is, not how probable an edge is: a resample repeats rows, which
-    makes chance correlations stronger than they are in fresh data. For probabilities use
-    ``MTGBN(inference="posterior")``.
+    Frequencies say how stable a finding is, not how probable an edge is (``inference="posterior"`` of
+    MTGBN): a resample repeats rows, which makes chance correlations stronger than in fresh data.
 
     Parameters
     ----------
     data : path, dict, list, array or DataFrame
-        Whatever `Tasks.from_any` reads and has rows; a `Tasks` has none.
-    estimator : MTGBN, SIG, AVG or another one, optional
-        It must have ``fit(tasks)`` and, once fitted, ``graphs_``. Each resample gets a copy, with a
-        ``random_state`` of its own if the estimator has this parameter. Default: ``MTGBN()``.
+        Whatever `Tasks.from_any` reads, as long as it has rows; not a Tasks.
+    estimator : MTGBN, SIG, AVG or alike, optional
+        Anything with ``fit(tasks)`` and then ``graphs_``; each resample has a copy with its own
+        ``random_state``. Default: ``MTGBN()``.
     n_resamples : int
     block_length : int or "auto", optional
-        For time series: number of consecutive rows in a block; blocks are drawn instead of rows, and
-        the first row follows the last (circular block bootstrap). "auto" finds a length for every task:
-        (6 a^2 / (1 - a^2)^2)^(1/3) n^(1/3), rounded up, at least 1 and at most n / 3, where a is the
-        root mean square of the variables' autocorrelations at lag 1. For an autoregression of first
-        order this is the best length for the variance of a mean (Politis and White 2004).
+        For time series: blocks of this number of consecutive rows are drawn instead of rows, the first
+        row following the last (circular block bootstrap). "auto": for every task the length
+        (6 n a^2 / (1 - a^2)^2)^(1/3), rounded up, at least 1 and at most n / 3, where a is the root mean
+        square of the variables' autocorrelations at lag 1. For an autoregression of first order this is
+        the best length for the variance of a mean (Politis and White 2004).
     random_state : int, numpy.random.SeedSequence or numpy.random.Generator, optional
-        Decides everything, whatever n_jobs is.
+        Decides everything, whatever n_jobs.
     n_jobs : int, optional
         Resamples learned at once, in processes or wherever ``joblib.parallel_config`` says.
     progress : callable, optional
@@ -158,7 +140,7 @@ def _read(data: Any, options: dict[str, Any]) -> tuple[list[Table], dict[str, An
     if is_missing_allowed:  # else resamples would have different numbers of rows with a value
         return [without_empty_rows(table) for table in tables], options
     return [
-        table._replace(values=finite_floats(table, missing_allowed=False)) for table in tables
+        each._replace(values=finite_floats(each, missing_allowed=False)) for each in tables
     ], options
 
 
@@ -182,7 +164,7 @@ def _block_lengths(tables: list[Table], block_length) -> list[int]:
 
 
 def automatic_length(values: np.ndarray) -> int:
-    """Length of blocks for the autocorrelation of a task's rows; see `bootstrap_edges`."""
+    """Length of blocks that suits the autocorrelation of a task's rows; see `bootstrap_edges`."""
     n = len(values)
     observed = ~np.isnan(values)
     means = np.where(observed, values, 0.0).sum(axis=0) / np.maximum(observed.sum(axis=0), 1)
@@ -196,13 +178,13 @@ def automatic_length(values: np.ndarray) -> int:
 
 
 def draw_rows(rng: np.random.Generator, n: int, block_length: int) -> np.ndarray:
-    """Draw the numbers of n rows, in blocks of consecutive rows; the first row follows the last."""
+    """Numbers of n rows in blocks of consecutive ones; the first row follows the last."""
     starts = rng.integers(n, size=-(-n // block_length))
     return ((starts[:, None] + np.arange(block_length)) % n).ravel()[:n]
 
 
 def _resampled(rng, table: Table, block_length: int, is_centred: bool) -> Table:
-    """Draw rows of a task until all variables vary that vary in the data."""
+    """Rows of a task drawn anew until no variable is constant that was not."""
     values = table.values
     varies = np.sum(~np.isnan(values), axis=0) >= 2
     names = [name for name, does in zip(table.columns, varies, strict=True) if does]
@@ -228,7 +210,7 @@ def _resampled(rng, table: Table, block_length: int, is_centred: bool) -> Table:
 
 
 def _learn(tables, lengths, is_centred, options, estimator, seed) -> tuple[np.ndarray, str]:
-    """Edges of one resample, one half each way if undirected, and the fit's last warning."""
+    """Edges of one resample, an undirected one as two halves; and what the fit warned of."""
     rows_seed, fit_seed = seed.spawn(2)
     rng = np.random.default_rng(rows_seed)
     drawn = [
@@ -237,7 +219,7 @@ def _learn(tables, lengths, is_centred, options, estimator, seed) -> tuple[np.nd
     ]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
-        # A resample of few rows repeats them, which can make columns collinear.
+        # A resample of few rows repeats them, and columns become collinear that are not.
         warnings.simplefilter("ignore", CollinearityWarning)
         tasks = Tasks.from_tables(drawn, **options)
         fitted = _copy_of(estimator, fit_seed)
@@ -261,7 +243,7 @@ def _learn(tables, lengths, is_centred, options, estimator, seed) -> tuple[np.nd
 
 
 def _copy_of(estimator, seed: np.random.SeedSequence):
-    """An unfitted copy of the estimator, with a seed of its own."""
+    """An estimator like this one that is not fitted, with a seed of its own."""
     if not hasattr(estimator, "get_params"):
         return copy.deepcopy(estimator)
     settings = estimator.get_params(deep=False)

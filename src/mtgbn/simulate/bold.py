@@ -7,6 +7,7 @@ so BOLD at lag 0 is nearly a Gaussian network along A with coefficients tau A.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from scipy.linalg import cholesky, expm, solve_discrete_lyapunov
 from scipy.special import gammaln, xlogy
 
 from mtgbn._utils.arguments import check_count, check_interval, real_array
+from mtgbn._utils.names import check_names
 from mtgbn._utils.seeds import seed_sequence
 from mtgbn.errors import GraphError, InputError
 from mtgbn.graphs import skeleton
@@ -55,22 +57,6 @@ class BoldSimulation(NamedTuple):
     repetition_time: float
 
 
-class _Settings(NamedTuple):
-    n_volumes: int
-    repetition_time: float
-    steps_per_volume: int
-    time_constant: float
-    variation: float
-    response_delay_sd: float
-    snr: float
-    noise_correlation: float
-    drift: float
-
-    @property
-    def time_step(self) -> float:
-        return self.repetition_time / self.steps_per_volume
-
-
 def simulate_bold_groups(
     n_controls: int = 15,
     n_patients: int = 15,
@@ -101,30 +87,27 @@ def simulate_bold_groups(
     Parameters
     ----------
     n_controls, n_patients : int
-        Either may be 0 or 1. With the same ``random_state``, more subjects do not change the others.
+        Either may be 0. With the same ``random_state``, more subjects do not change the others.
     n_volumes : int
     repetition_time : float
         Seconds between volumes.
     regions : int or sequence of str, optional
         Their number or names. Default: as many as ``coupling`` has, else 11.
     coupling : array (p, p), optional
-        The controls' connections, in 1/s; ``coupling[i, j]`` belongs to i -> j, and they form a DAG.
-        Default: random.
+        The controls' DAG, in 1/s; ``coupling[i, j]`` belongs to i -> j. Default: random.
     density : float
         Fraction of the pairs of regions that a random network connects.
     strengths : (float, float)
-        Least and largest random coupling, in 1/s; also of gained connections. Times the time constant,
-        these are the regression coefficients of slow activity.
+        Least and largest random coupling, in 1/s; times the time constant, regression coefficients.
     variation : float
         Standard deviation, between subjects, of the logarithm of a coupling.
     n_altered : int
         Number of random connections in which the groups differ; 0: none.
     alteration : {"gained", "lost", "mixed"}
-        Whether patients have connections that controls lack, lack connections that controls have, or
-        both in turn. Gained connections follow the topological order of the controls' network.
+        What patients did, compared with controls; "mixed": both in turn. Gained connections follow the
+        topological order of the controls' network.
     altered : sequence of (i, j), optional
-        The connections i -> j to alter, instead of random ones: lost if controls have them, else
-        gained.
+        The connections i -> j to alter instead of random ones: lost if controls have them, else gained.
     time_constant : float
         Tau, the decay of neural activity in seconds.
     response_delay_sd : float
@@ -140,17 +123,12 @@ def simulate_bold_groups(
         Seconds; shortened until it divides the repetition time.
     random_state : int or numpy.random.Generator, optional
 
-    Returns
-    -------
-    BoldSimulation
-
     Notes
     -----
-    The signal of a region without parents has a standard deviation of 1 %.
-
-    With the defaults, the partial correlations of one subject rank connected pairs before others with
-    an AUC of .98 if the covariance is known, .89 from 230 volumes without drift, .79 with drift. Series
-    should be high-pass filtered before networks are learned.
+    The signal of a region without parents has a standard deviation of 1 %. With the defaults, the
+    partial correlations of one subject rank connected pairs before others with an AUC of .98 if the
+    covariance is known, .89 from 230 volumes without drift, .79 with drift; high-pass filter the series
+    before networks are learned.
 
     Examples
     --------
@@ -175,7 +153,12 @@ def simulate_bold_groups(
         ("time_step", time_step, "()", 0, np.inf),
     ):
         check_interval(name, value, brackets, low, high)
-    strengths = _check_strengths(strengths)
+    limits = real_array(strengths, "strengths")
+    if limits.shape != (2,) or not (0 < limits[0] <= limits[1] < np.inf):
+        raise InputError(
+            f"strengths must be the least and the largest coupling, both positive; got {strengths!r}"
+        )
+    strengths = float(limits[0]), float(limits[1])
     names, p = _check_regions(regions, coupling)
 
     for_network, for_altered, for_controls, for_patients = seed_sequence(random_state).spawn(4)
@@ -189,7 +172,8 @@ def simulate_bold_groups(
         controls, n_altered, alteration, altered, strengths, np.random.default_rng(for_altered)
     )
 
-    settings = _Settings(
+    simulate = partial(
+        _simulate_subject,
         n_volumes=n_volumes,
         repetition_time=float(repetition_time),
         steps_per_volume=int(np.ceil(repetition_time / time_step - 1e-9)),
@@ -202,9 +186,7 @@ def simulate_bold_groups(
     )
     members = [(controls, seeds) for seeds in for_controls.spawn(n_controls)]
     members += [(patients, seeds) for seeds in for_patients.spawn(n_patients)]
-    series, couplings, covariances = zip(
-        *(_simulate_subject(network, settings, seeds) for network, seeds in members), strict=True
-    )
+    series, couplings, covariances = zip(*(simulate(*each) for each in members), strict=True)
     m = len(members)
     return BoldSimulation(
         series=list(series),
@@ -215,7 +197,7 @@ def simulate_bold_groups(
         altered=connections,
         couplings=np.array(couplings),
         covariances=np.array(covariances),
-        repetition_time=settings.repetition_time,
+        repetition_time=float(repetition_time),
     )
 
 
@@ -290,7 +272,18 @@ def signal_covariance(dynamics: Dynamics, responses: np.ndarray) -> np.ndarray:
 
 
 def _simulate_subject(
-    network: np.ndarray, settings: _Settings, seeds: np.random.SeedSequence
+    network: np.ndarray,
+    seeds: np.random.SeedSequence,
+    *,
+    n_volumes: int,
+    repetition_time: float,
+    steps_per_volume: int,
+    time_constant: float,
+    variation: float,
+    response_delay_sd: float,
+    snr: float,
+    noise_correlation: float,
+    drift: float,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return series, coupling and covariance; each source of variation has its own random stream."""
     from scipy.signal import oaconvolve
@@ -298,33 +291,29 @@ def _simulate_subject(
     streams = [np.random.default_rng(child) for child in seeds.spawn(5)]
     couplings_rng, delays_rng, neural_rng, noise_rng, drift_rng = streams
     p = len(network)
-    spread = couplings_rng.normal(-(settings.variation**2) / 2, settings.variation, (p, p))
+    spread = couplings_rng.normal(-(variation**2) / 2, variation, (p, p))
     coupling = network * np.exp(spread)
-    delays = _DELAY + settings.response_delay_sd * delays_rng.standard_normal(p).clip(-2, 2)
+    delays = _DELAY + response_delay_sd * delays_rng.standard_normal(p).clip(-2, 2)
 
-    step = settings.time_step
-    dynamics = discretise(coupling, settings.time_constant, step)
+    step = repetition_time / steps_per_volume
+    dynamics = discretise(coupling, time_constant, step)
     times = np.arange(0, _RESPONSE_LENGTH, step)[:, None]
-    responses = haemodynamic_response(times, delays) / _reference_deviation(settings, times)
+    # A region without parents and with the default delay has a signal of unit variance.
+    single = discretise(np.zeros((1, 1)), time_constant, step)
+    reference = signal_covariance(single, haemodynamic_response(times)).item()
+    responses = haemodynamic_response(times, delays) / np.sqrt(reference)
     covariance = signal_covariance(dynamics, responses)
-    n_steps = (settings.n_volumes - 1) * settings.steps_per_volume + len(times)
+    n_steps = (n_volumes - 1) * steps_per_volume + len(times)
     activity = neural_activity(coupling, dynamics, n_steps, neural_rng)
-    signal = oaconvolve(activity, responses, mode="valid", axes=0)[:: settings.steps_per_volume]
+    signal = oaconvolve(activity, responses, mode="valid", axes=0)[::steps_per_volume]
 
     deviations = np.sqrt(np.diag(covariance))
-    noise = autoregression(settings.noise_correlation, (settings.n_volumes, p), noise_rng)
-    covariance = covariance + np.diag((deviations / settings.snr) ** 2)
-    series = signal + deviations / settings.snr * noise
-    if settings.drift:
-        drifts = _drifts(settings.n_volumes, settings.repetition_time, p, drift_rng)
-        series += settings.drift * deviations * drifts
+    noise = autoregression(noise_correlation, (n_volumes, p), noise_rng)
+    covariance = covariance + np.diag((deviations / snr) ** 2)
+    series = signal + deviations / snr * noise
+    if drift:
+        series += drift * deviations * _drifts(n_volumes, repetition_time, p, drift_rng)
     return series, coupling, covariance
-
-
-def _reference_deviation(settings: _Settings, times: np.ndarray) -> float:
-    """Return the standard deviation of a region without parents, with the default delay."""
-    single = discretise(np.zeros((1, 1)), settings.time_constant, settings.time_step)
-    return float(np.sqrt(signal_covariance(single, haemodynamic_response(times)).item()))
 
 
 def autoregression(
@@ -398,11 +387,10 @@ def _choose_altered(
                 f"patients cannot {verb} {count} of {len(eligible)} connections; lower n_altered"
             )
     gained = rng.permutation(absent)[:n_gained].tolist()
-    lost = rng.permutation(present)[: n_altered - n_gained].tolist()
-    if alteration != "mixed":
-        return [(i, j) for i, j in gained + lost]
-    in_turn = [gained[k // 2] if k % 2 == 0 else lost[k // 2] for k in range(n_altered)]
-    return [(i, j) for i, j in in_turn]
+    chosen = gained + rng.permutation(present)[: n_altered - n_gained].tolist()
+    if alteration == "mixed":  # in turn
+        chosen = [chosen[k // 2 + n_gained * (k % 2)] for k in range(n_altered)]
+    return [(i, j) for i, j in chosen]
 
 
 def _check_altered(altered: Sequence[Any], p: int) -> list[tuple[int, int]]:
@@ -411,12 +399,10 @@ def _check_altered(altered: Sequence[Any], p: int) -> list[tuple[int, int]]:
         try:
             i, j = (int(node) for node in pair)
         except (TypeError, ValueError):
-            raise InputError(
-                f"altered[{place}] must be a pair (i, j) of regions; got {pair!r}"
-            ) from None
+            i, j = -1, -1
         if not (0 <= i < p and 0 <= j < p and i != j):
             raise InputError(
-                f"altered[{place}] must be two different regions from 0 to {p - 1}; got {pair!r}"
+                f"altered[{place}] must be two different regions (i, j) from 0 to {p - 1}; got {pair!r}"
             )
         if (i, j) in chosen:
             raise InputError(f"altered has {pair!r} twice; leave one out")
@@ -433,21 +419,9 @@ def _check_regions(regions: Any, coupling: Any) -> tuple[list[str], int]:
     if np.ndim(regions) == 0:
         check_count("regions", regions, 1)
         regions = [f"R{k:0{max(2, len(str(regions)))}d}" for k in range(1, regions + 1)]
-    names = [str(name) for name in regions]
+    names = list(check_names(regions, "region"))
     if p not in (None, len(names)):
         raise InputError(f"coupling has {p} regions, regions {len(names)}; they must agree")
     if not names:
         raise InputError("regions is empty; name one at least")
-    twice = [name for k, name in enumerate(names) if name in names[:k]]
-    if twice:
-        raise InputError(f"two regions have the name {twice[0]!r}; names must differ")
     return names, len(names)
-
-
-def _check_strengths(strengths: Any) -> tuple[float, float]:
-    limits = real_array(strengths, "strengths")
-    if limits.shape != (2,) or not (0 < limits[0] <= limits[1] < np.inf):
-        raise InputError(
-            f"strengths must be the least and the largest coupling, both positive; got {strengths!r}"
-        )
-    return float(limits[0]), float(limits[1])

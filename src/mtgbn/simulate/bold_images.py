@@ -18,19 +18,14 @@ from mtgbn.simulate.bold import BoldSimulation, autoregression, slow_cosines
 
 _SPACE = "space-MNI152NLin2009cAsym"
 _MOTION = ("trans_x", "trans_y", "trans_z", "rot_x", "rot_y", "rot_z")
-
 # Radius of the head in mm, by which fMRIPrep converts rotations to displacements.
 _HEAD_RADIUS = 50.0
-
 # Random steps per volume in mm and rad, for a mean framewise displacement near 0.1 mm.
 _MOTION_STEPS = np.array([0.02] * 3 + [0.0003] * 3)
-
 # Correlation time of the signals of CSF and white matter, in seconds.
 _TISSUE_TIME = 10.0
-
 # Number of voxels by which the mask is wider than the spheres.
 _MARGIN = 2
-
 # Code of MNI space in the header of an image.
 _NIFTI_MNI = 4
 
@@ -60,10 +55,9 @@ def paint_images(
     """Write the series of a simulation as preprocessed images with confounds, as fMRIPrep would.
 
     Spheres around the regions' coordinates have their series; other voxels near them have the baseline.
-    All voxels have independent noise, and the effects of head motion, CSF and white matter. The effects
-    are linear in the six motion parameters, their squares and the two signals, so that confound
-    regression (nilearn's load_confounds with motion "power2" or "full", and wm_csf) removes them. Needs
-    nibabel: the extra ``fmri``.
+    All voxels have independent noise, and effects of head motion, CSF and white matter, linear in the
+    six motion parameters, their squares and the two signals: confound regression (nilearn's
+    load_confounds with motion "power2" or "full", and wm_csf) removes them. Needs the extra ``fmri``.
 
     Parameters
     ----------
@@ -72,16 +66,13 @@ def paint_images(
         Of the regions, x, y and z in MNI mm, at least two radii apart.
     folder : path
         New or empty.
-    radius : float
-        Of the spheres, in mm.
-    voxel_size : float
-        In mm, isotropic.
+    radius, voxel_size : float
+        Of the spheres and of the cubic voxels, in mm.
     baseline : float
         Intensity of which the series are percentages.
     voxel_noise, motion_effect, tissue_effect : float
-        Standard deviations in percent of the baseline: of each voxel's noise, and of the typical effects
-        of motion and of the CSF and white matter signals on a voxel. The noise is small because the
-        series already have measurement noise.
+        Standard deviations in percent of the baseline: of each voxel's noise (the series already have
+        measurement noise), and of typical effects of motion and of CSF and white matter on a voxel.
     random_state : int or numpy.random.Generator, optional
 
     Returns
@@ -113,8 +104,10 @@ def paint_images(
     coordinates = _check_coordinates(coordinates, regions, radius)
     grid = _make_grid(coordinates, regions, radius, voxel_size)
     nibabel = require("nibabel", "fmri", "simulated scans")
-    folder = _make_folder(folder)
-
+    folder = Path(folder)
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise InputError(f"{str(folder)!r} is there already; name a new or an empty folder")
+    folder.mkdir(parents=True, exist_ok=True)
     repetition_time = simulation.repetition_time
     images = []
     seeds = seed_sequence(random_state).spawn(len(simulation.subjects))
@@ -270,14 +263,6 @@ def _check_coordinates(coordinates: Any, regions: list[str], radius: float) -> n
             f"{distances[i, j]:.3g} mm apart, the radius is {radius}; take a smaller one"
         )
     return coordinates
-
-
-def _make_folder(folder: str | os.PathLike[str]) -> Path:
-    path = Path(folder)
-    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
-        raise InputError(f"{str(path)!r} is there already; name a new or an empty folder")
-    path.mkdir(parents=True, exist_ok=True)
-    return path
 
 
 def _table(columns: Mapping[str, Iterable[Any]]) -> str:

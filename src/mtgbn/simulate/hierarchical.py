@@ -54,10 +54,6 @@ def simulate_tasks(
         Probability that a task lacks an edge of the shared DAG.
     random_state : int or numpy.random.Generator, optional
 
-    Returns
-    -------
-    Simulation
-
     Examples
     --------
     >>> simulation = simulate_tasks(n_tasks=3, n_variables=4, n_rows=20, random_state=0)

@@ -64,24 +64,22 @@ def simulate_perturbed(
     Parameters
     ----------
     network : array (p, p), BenchmarkNetwork or str, optional
-        The common network: its coefficients, of which ``[i, j]`` belongs to i -> j; or a benchmark
-        network or its name, "ecoli70", "magic-niab", "magic-irri" or "arth150", whose variables keep
-        their names, intercepts and residual variances. Default: a random network of 46 variables and 70
-        edges.
+        The common network: its coefficients, ``[i, j]`` for i -> j; or what `load_network` takes or
+        returns, with its names, intercepts and residual variances. Default: a random network of 46
+        variables and 70 edges.
     n_tasks : int
     n_rows : int or sequence of int
-        Number of rows, the same for all tasks or one number per task.
+        The same number for all tasks, or one per task.
     residual_variances : array (p,), optional
         Default: those of a benchmark network, else 1.
     level : float
         Fraction of the edges or pairs that a task changes, rounded to a whole number; 0: all tasks have
         the common network.
     relative_to : {"edges", "pairs"}
-        Whether ``level`` counts edges of the network, which are deleted or reversed, or all pairs of
-        variables.
+        Whether ``level`` counts edges, which are deleted or reversed, or all pairs of variables.
     n_unrelated : int
-        Number of tasks, the first ones, that start from a random network instead of the common one; each
-        has its own, with as many edges and coefficients of the same sizes.
+        Number of tasks, the first ones, that each start from a random network instead of the common
+        one, with as many edges and coefficients of the same sizes.
     standardise : bool
         Subtract from every column of every task its mean and divide it by its standard deviation.
     random_state : int or numpy.random.Generator, optional
@@ -90,8 +88,7 @@ def simulate_perturbed(
     Returns
     -------
     Simulation
-        The covariances are those of the variables before columns are standardised; sigma_h and nu0 are
-        None.
+        The covariances are those before columns are standardised; sigma_h and nu0 are None.
 
     Examples
     --------
@@ -114,9 +111,7 @@ def simulate_perturbed(
     order = rng.permutation(p)
     networks = []
     for task in range(n_tasks):
-        start = coefficients
-        if task < n_unrelated:
-            start = _unrelated_network(coefficients, rng)
+        start = _unrelated_network(coefficients, rng) if task < n_unrelated else coefficients
         networks.append(perturb_network(start, level, relative_to, random_state=rng))
     adjacencies = np.zeros((n_tasks, p, p), dtype=bool)
     covariances = np.empty((n_tasks, p, p))
@@ -157,9 +152,7 @@ def perturb_network(
     places = np.empty(p, dtype=int)
     places[topological_order(coefficients != 0)] = np.arange(p)
     sizes = np.abs(coefficients[coefficients != 0])
-    eligible = (
-        np.argwhere(coefficients != 0) if relative_to == "edges" else np.argwhere(np.tri(p, k=-1))
-    )
+    eligible = np.argwhere(coefficients if relative_to == "edges" else np.tri(p, k=-1))
     n_changes = round(level * len(eligible))
     changed = coefficients.copy()
     waiting = deque(rng.permutation(eligible).tolist())
@@ -204,7 +197,16 @@ def _complete_network(
         network = BenchmarkNetwork("", (), coefficients, 0 * ones, ones)
     if residual_variances is None:
         return network
-    variances = _check_variances(residual_variances, len(network.coefficients))
+    variances, p = real_array(residual_variances, "residual_variances"), len(network.coefficients)
+    if variances.shape != (p,):
+        raise InputError(
+            f"residual_variances must hold one number per variable, {p}; got shape {variances.shape}"
+        )
+    bad = np.flatnonzero(~(np.isfinite(variances) & (variances > 0)))
+    if bad.size:
+        raise InputError(
+            f"residual_variances must be positive; that of variable {bad[0]} is {variances[bad[0]]}"
+        )
     return network._replace(residual_variances=variances)
 
 
@@ -245,17 +247,3 @@ def check_weights(matrix: Any, name: str) -> np.ndarray:
         raise InputError(f"{name} must be finite; that of {i} -> {j} is {weights[i, j]}")
     topological_order(weights != 0)
     return weights
-
-
-def _check_variances(variances: np.ndarray, p: int) -> np.ndarray:
-    variances = real_array(variances, "residual_variances")
-    if variances.shape != (p,):
-        raise InputError(
-            f"residual_variances must hold one number per variable, {p}; got shape {variances.shape}"
-        )
-    bad = np.flatnonzero(~(np.isfinite(variances) & (variances > 0)))
-    if bad.size:
-        raise InputError(
-            f"residual_variances must be positive; that of variable {bad[0]} is {variances[bad[0]]}"
-        )
-    return variances

@@ -40,7 +40,7 @@ def simulate_thresholded(
     ----------
     n_tasks, n_variables : int
     n_rows : int or sequence of int
-        Number of rows, the same for all tasks or one number per task.
+        The same number for all tasks, or one per task.
     nu0 : float
         A larger value makes the tasks more alike; above n_variables - 1.
     density : float
@@ -67,7 +67,13 @@ def simulate_thresholded(
     p = n_variables
     counts = row_counts(n_rows, n_tasks)
     check_delta(nu0, p)
-    n_edges = _edge_count(density, p)
+    check_interval("density", density, "[]", 0, 1)
+    n_edges, n_pairs = round(density * p**2 / 2), p * (p - 1) // 2
+    if n_edges > n_pairs:
+        raise InputError(
+            f"density = {density} asks for {n_edges} edges, but {p} variables have {n_pairs} pairs; "
+            f"it counts ordered edges / {p}^2, so the complete graph has {(p - 1) / p:.3g}"
+        )
     degrees = 2.0 * p if wishart_degrees is None else wishart_degrees
     check_interval("wishart_degrees", degrees, "()", p - 1, np.inf)
     rng = np.random.default_rng(random_state)
@@ -101,18 +107,6 @@ def row_counts(n_rows: int | Sequence[int], n_tasks: int) -> list[int]:
     for task, count in enumerate(counts):
         check_count(f"n_rows of task {task}", count, 2)
     return [int(count) for count in counts]
-
-
-def _edge_count(density: float, p: int) -> int:
-    n_pairs = p * (p - 1) // 2
-    check_interval("density", density, "[]", 0, 1)
-    n_edges = round(density * p**2 / 2)
-    if n_edges > n_pairs:
-        raise InputError(
-            f"density = {density} asks for {n_edges} edges, but {p} variables have {n_pairs} pairs; "
-            f"it counts ordered edges / {p}^2, so the complete graph has {(p - 1) / p:.3g}"
-        )
-    return n_edges
 
 
 def _draw_factors(

@@ -4,8 +4,6 @@ Correlations between autocorrelated series vary more than those between independ
 formula gives the variance for every pair of variables; a task has one number, the mean over its pairs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence, Set
 from numbers import Real
 from typing import Any, Literal
@@ -26,7 +24,7 @@ _LARGEST_LAG = 0.25
 
 
 def effective_samples(series: Any, method: Method = "bartlett") -> float:
-    """Estimate the number of independent samples that a series is worth for its correlations.
+    """Estimate the number of independent samples that a series is worth, at most its number of rows.
 
     Parameters
     ----------
@@ -35,11 +33,6 @@ def effective_samples(series: Any, method: Method = "bartlett") -> float:
     method : {"none", "ar1", "bartlett"}
         "none": the number of rows. "ar1": every variable counts as a first-order autoregression.
         "bartlett": from the observed autocorrelations, up to the lag at which they become noise.
-
-    Returns
-    -------
-    size : float
-        At most the number of rows.
 
     Examples
     --------

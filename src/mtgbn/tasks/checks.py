@@ -1,7 +1,5 @@
 """Checks of the numbers of a task: rows from any reader, given scatters and degrees of freedom."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from decimal import Decimal
@@ -62,23 +60,17 @@ def _floats_of_objects(values: np.ndarray, table: Table) -> np.ndarray:
             pass
     floats = np.empty(values.shape)
     for (row, column), value in np.ndenumerate(values):
-        floats[row, column] = _number(value, table, row, column)
-    return floats
-
-
-def _number(value: object, table: Table, row: int, column: int) -> float:
-    if isinstance(value, _NUMBERS):
+        if not isinstance(value, _NUMBERS) and not is_missing(value):
+            raise InputError(
+                f"task {table.task!r}, variable {table.columns[column]!r}: value {value!r} at "
+                f"{table.place(row)} is not a real number; remove the column or write it as numbers "
+                "(with a decimal point)"
+            )
         try:
-            return float(value)
+            floats[row, column] = float(value) if isinstance(value, _NUMBERS) else math.nan
         except OverflowError:
-            return math.inf
-    if is_missing(value):
-        return math.nan
-    raise InputError(
-        f"task {table.task!r}, variable {table.columns[column]!r}: value {value!r} at "
-        f"{table.place(row)} is not a real number; remove the column or write it as numbers "
-        "(with a decimal point)"
-    )
+            floats[row, column] = math.inf
+    return floats
 
 
 def refuse_constant(values: np.ndarray, task: str, variables: Sequence[str], centre: bool) -> None:
@@ -132,20 +124,17 @@ def check_scatter(data: object, task: str, variables: Sequence[str]) -> np.ndarr
         )
     scatter = finite_floats(Table(task, tuple(variables), matrix))
     diagonal = np.diag(scatter)
-    if not (diagonal > 0).all():
-        column = int(np.argmin(diagonal > 0))
-        raise InputError(
-            f"task {task!r}, variable {variables[column]!r}: the diagonal of the scatter is "
-            f"{diagonal[column]}; it must be positive, remove the variable if it is constant"
-        )
-    # Within these bounds sums of squares neither overflow nor lose digits.
-    extreme = (diagonal < 1e-140) | (diagonal > 1e140)
-    if extreme.any():
-        column = int(np.argmax(extreme))
-        raise InputError(
-            f"task {task!r}, variable {variables[column]!r}: the diagonal of the scatter is "
-            f"{diagonal[column]}; rescale the variable (use other units)"
-        )
+    for right, advice in (
+        (diagonal > 0, "it must be positive, remove the variable if it is constant"),
+        # Within these bounds sums of squares neither overflow nor lose digits.
+        ((diagonal >= 1e-140) & (diagonal <= 1e140), "rescale the variable (use other units)"),
+    ):
+        if not right.all():
+            column = int(np.argmin(right))
+            raise InputError(
+                f"task {task!r}, variable {variables[column]!r}: the diagonal of the scatter is "
+                f"{diagonal[column]}; {advice}"
+            )
     scale = np.sqrt(diagonal)
     correlation = scatter / scale[:, None] / scale
     eps = np.finfo(matrix.dtype).eps if matrix.dtype.kind == "f" else 0.0

@@ -1,7 +1,5 @@
 """The class `Tasks`: validated tasks as sufficient statistics, which every later step reads."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import partial
@@ -35,13 +33,14 @@ from mtgbn.tasks.reduction import Options, ReducedTask, fill_unobserved, reduce_
 from mtgbn.tasks.table import Table, align, as_matrix
 from mtgbn.tasks.text_files import tables_from_folder
 
+_PER_TASK = ("scatters", "ns", "centres", "scales")
+
 
 class Tasks:
     """Tasks over the same variables, each as a scatter with its degrees of freedom.
 
-    The constructor takes sufficient statistics. For data use one of the class methods `from_arrays`,
-    `from_frames`, `from_long`, `from_folder`, `from_file`, or `from_any`, which takes all kinds of data.
-    A Tasks is immutable.
+    The constructor takes sufficient statistics. For data use a class method: `from_arrays`,
+    `from_frames`, `from_long`, `from_folder`, `from_file`, or `from_any`. A Tasks is immutable.
 
     Parameters
     ----------
@@ -63,16 +62,15 @@ class Tasks:
     n_rows : (m,) array of int, or None
         Rows that each task had; None when built from sufficient statistics.
     centres, scales : (m, p) array
-        The number that was subtracted from every variable of a task, its mean or 0, and the number by
-        which it was then divided, its standard deviation or 1.
+        What was subtracted from every variable of a task, its mean or 0, and what it was then divided
+        by, its standard deviation or 1.
     incomplete : mapping from int to (rows, p) array
         The rows of every task with missing values, by its position: centred and scaled, nan where
-        missing. Empty when no value is missing. The scatters of these tasks are first guesses, which
-        those of imputed rows replace (`with_scatters`).
+        missing. The scatters of these tasks are guesses, to be replaced with `with_scatters`.
 
     Notes
     -----
-    All constructors from data accept the same keyword options:
+    The class methods, which build from data, accept these keyword options:
 
     centre : bool, default True
         Subtract the mean of each variable in each task; then n_i is rows - 1. With False the
@@ -85,13 +83,12 @@ class Tasks:
         series "bartlett" or "ar1", which estimate it (`mtgbn.tasks.effective_samples`), or numbers.
         It becomes n_i, and the scatter is multiplied by effective_samples / rows.
     missing : "error" or "em", default "error"
-        With "em" values may be missing: nan, None, NA, empty cells of text files. Labelled tasks
-        may then lack variables altogether; the variables are those of all tasks, in the order of
-        first appearance. Every variable needs two observed values in some task. Rows without any
-        value are left out. Means and standard deviations are those of the observed values (a
-        variable without two of them has scale 1, without any has centre 0), n_i is rows - 1 or
-        effective_samples, and the scatters of imputed rows are multiplied by `scatter_factor`. Needs
-        ``centre=True`` if values are missing.
+        With "em" values may be missing: nan, None, NA, empty cells of text files. Labelled tasks may
+        then lack variables; the variables are those of all tasks, in the order of first appearance,
+        and each needs two observed values in some task. Rows without any value are left out. Means
+        and standard deviations are those of the observed values (a variable without two of them has
+        scale 1, without any has centre 0), n_i is rows - 1 or effective_samples, and the scatters of
+        imputed rows are multiplied by `scatter_factor`. Needs ``centre=True`` if values are missing.
 
     A `CollinearityWarning` names variables that are exact linear combinations of others, relative to
     `mtgbn.tasks.collinearity.TOLERANCE`. With fewer rows than variables only multiples of one
@@ -172,8 +169,6 @@ class Tasks:
             Real numbers; booleans count as 0 and 1.
         variables, names : sequence of str, optional
             Names of the columns and of the tasks.
-        **options
-            ``centre``, ``standardise``, ``effective_samples``, ``missing``; see `Tasks`.
         """
         return cls.from_tables(tables_from_arrays(arrays, variables, names), **options)
 
@@ -192,8 +187,6 @@ class Tasks:
             The keys of a dict name the tasks. The first task gives the order of the variables.
         names : sequence of str, optional
             Names of the tasks of a list.
-        **options
-            ``centre``, ``standardise``, ``effective_samples``, ``missing``; see `Tasks`.
         """
         return cls.from_tables(tables_from_frames(frames, names), **options)
 
@@ -207,17 +200,12 @@ class Tasks:
             All tasks below each other, in any order of rows.
         task : str, default "task"
             The column with the task; all other columns are variables.
-        **options
-            ``centre``, ``standardise``, ``effective_samples``, ``missing``; see `Tasks`.
         """
         return cls.from_tables(tables_from_long(frame, task), **options)
 
     @classmethod
     def from_folder(
-        cls,
-        path: str | os.PathLike[str],
-        pattern: str | None = None,
-        **options: Unpack[Options],
+        cls, path: str | os.PathLike[str], pattern: str | None = None, **options: Unpack[Options]
     ) -> Self:
         """Build from a folder with one text file per task, named after it.
 
@@ -226,14 +214,11 @@ class Tasks:
         path : str or path
             Files are UTF-8 with the variable names in the first line: .csv (commas), .tsv (tabs),
             .txt (tabs, commas, semicolons or blanks, whichever the first line has). Hidden files
-            are skipped. The tasks are in natural order, sub-2 before sub-10. A folder may instead
-            hold series as BIDS derivatives have them (XCP-D, giga_connectome, mtgbn extract), at any
-            depth: ``sub-01_*_timeseries.tsv`` is the task sub-01, with the session or run in its name
-            if a subject has several.
+            are skipped; sub-2 comes before sub-10. Or series at any depth, as BIDS derivatives have
+            them (XCP-D, giga_connectome, mtgbn extract): ``sub-01_*_timeseries.tsv`` is the task
+            sub-01, with the session or run in its name if a subject has several.
         pattern : str, optional
             Which files to read instead, for example ``"sub-*/func/*_timeseries.tsv"``.
-        **options
-            ``centre``, ``standardise``, ``effective_samples``, ``missing``; see `Tasks`.
         """
         return cls.from_tables(tables_from_folder(path, pattern), **options)
 
@@ -250,8 +235,6 @@ class Tasks:
             (rows x variables) array per task, named after it, and perhaps the ``variables``.
         task : str, default "task"
             The column of a long table that says which task a row belongs to.
-        **options
-            ``centre``, ``standardise``, ``effective_samples``, ``missing``; see `Tasks`.
         """
         return cls.from_tables(tables_from_file(path, task), **options)
 
@@ -264,8 +247,8 @@ class Tasks:
         data : Tasks, path, dict, list, array or DataFrame
             What `mtgbn.tasks.read_tables` reads; a Tasks is returned as it is.
         **options
-            ``pattern``, ``task``, ``variables``, ``names`` of `mtgbn.tasks.read_tables`, and
-            ``centre``, ``standardise``, ``effective_samples``, ``missing``; see `Tasks`.
+            Those in the notes of `Tasks`, and ``pattern``, ``task``, ``variables``, ``names`` of
+            `mtgbn.tasks.read_tables`.
         """
         if isinstance(data, cls):
             if options:
@@ -396,33 +379,20 @@ class Tasks:
     def __getitem__(self, selection: Any) -> Self:
         """Select tasks: a name, an int, a slice, a list of names or ints, or a boolean mask."""
         index = task_positions(selection, self.names)
-        names = tuple(self.names[i] for i in index)
-        n_rows = None if self.n_rows is None else self.n_rows[index]
-        incomplete = {
-            position: self.incomplete[i] for position, i in enumerate(index) if i in self.incomplete
-        }
         return self._with(
-            scatters=self.scatters[index],
-            ns=self.ns[index],
-            names=names,
-            n_rows=n_rows,
-            centres=self.centres[index],
-            scales=self.scales[index],
-            incomplete=incomplete,
+            names=tuple(self.names[i] for i in index),
+            n_rows=None if self.n_rows is None else self.n_rows[index],
+            incomplete={k: self.incomplete[i] for k, i in enumerate(index) if i in self.incomplete},
+            **{name: getattr(self, name)[index] for name in _PER_TASK},
         )
 
     def _with(self, **changes: Any) -> Self:
         return self.from_statistics(**{**self._attributes(), **changes})
 
     def select_variables(self, names: Sequence[str]) -> Self:
-        """Select variables, in the given order.
+        """Select at least two variables by name, in the given order.
 
         A task without missing values of these variables is no longer incomplete.
-
-        Parameters
-        ----------
-        names : sequence of str
-            At least two of `variables`.
         """
         chosen = check_variables(names, "the selection: ")
         index = [name_position(name, self.variables, "variable") for name in chosen]
@@ -463,15 +433,11 @@ class Tasks:
             )
         usable = np.isfinite(others).all(axis=(1, 2))
         usable &= (np.einsum("tii->ti", others) > 0).all(axis=1)
-        if not usable.all():
-            name = self.names[int(np.argmin(usable))]
-            raise InputError(
-                f"task {name!r}: the new scatter is not finite with a positive diagonal"
-            )
-        asymmetric = (others != others.transpose(0, 2, 1)).any(axis=(1, 2))
-        if asymmetric.any():
-            name = self.names[int(np.argmax(asymmetric))]
-            raise InputError(f"task {name!r}: the new scatter is not symmetric")
+        symmetric = (others == others.transpose(0, 2, 1)).all(axis=(1, 2))
+        for right, what in ((usable, "finite with a positive diagonal"), (symmetric, "symmetric")):
+            if not right.all():
+                name = self.names[int(np.argmin(right))]
+                raise InputError(f"task {name!r}: the new scatter is not {what}")
         centres = self.centres if shifts is None else self.centres + self.scales * shifts
         return self._with(scatters=others, centres=centres)
 

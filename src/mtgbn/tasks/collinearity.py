@@ -1,7 +1,5 @@
 """Finding the variables of a task that are linear combinations of others."""
 
-from __future__ import annotations
-
 import inspect
 import warnings
 from collections.abc import Sequence
@@ -31,21 +29,10 @@ class Relation(NamedTuple):
 
 
 def find_relations(unit: np.ndarray, gram: np.ndarray, n: int) -> list[Relation]:
-    """Find exact linear relations among columns that are not due to too few rows.
+    """Find exact linear relations among columns, each of a later variable in terms of earlier ones.
 
-    Parameters
-    ----------
-    unit : (rows, p) array
-        Centred columns of length one.
-    gram : (p, p) array
-        ``unit.T @ unit``.
-    n : int
-        Degrees of freedom of the rows; that any n + 1 columns are related is not reported.
-
-    Returns
-    -------
-    list of Relation
-        Each has a later variable in terms of earlier ones.
+    ``unit`` has centred columns of length one, ``gram`` their products; of ``n`` degrees of freedom any
+    n + 1 columns are related, which is not reported.
     """
     if n < 2:
         return []
@@ -121,17 +108,11 @@ def _solve_for_the_last(relations: np.ndarray) -> list[Relation]:
         relations[row, column] = 1.0
         open_rows.remove(row)
         solved[column] = row
-    return [
-        Relation(
-            column,
-            tuple(
-                j
-                for j in np.flatnonzero(np.abs(relations[row]) > TOLERANCE).tolist()
-                if j != column
-            ),
-        )
-        for column, row in solved.items()
-    ]
+    found = []
+    for column, row in solved.items():
+        used = np.flatnonzero(np.abs(relations[row]) > TOLERANCE).tolist()
+        found.append(Relation(column, tuple(j for j in used if j != column)))
+    return found
 
 
 def warn_collinear(found: Sequence[tuple[str, list[Relation]]], variables: Sequence[str]) -> None:

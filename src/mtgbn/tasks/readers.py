@@ -1,7 +1,5 @@
 """Readers: files, frames and arrays become one `Table` per task."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from pathlib import Path
@@ -47,14 +45,13 @@ def read_tables(
     variables, names : sequence of str, optional
         Names of the columns of arrays, and of the tasks of a list of arrays or frames.
     unreadable : callable, optional
-        Called with the task and the error of each file of a folder that is no table; the other files
-        are read. Without it the first such error is raised.
+        Called with the task and the error of each file of a folder that is no table, which would
+        otherwise be raised.
 
     Returns
     -------
     list of Table
-        Each with the attributes ``task``, ``columns`` and ``values`` (rows, columns) as they were read;
-        columns may be in another order in every table.
+        Each has ``task``, ``columns`` (in any order) and ``values`` (rows, columns) as they were read.
 
     Examples
     --------
@@ -103,17 +100,13 @@ def tables_from_arrays(
     arrays: Iterable[Any], variables: Iterable[object] | None, names: Iterable[object] | None
 ) -> list[Table]:
     """Make one table per (rows x variables) array; columns are matched by position."""
-    if isinstance(arrays, str | bytes | Mapping) or is_frame(arrays):
+    is_other = isinstance(arrays, str | bytes | Mapping) or is_frame(arrays)
+    if is_other or not np.iterable(arrays):
         raise InputError(
             f"from_arrays expects a list of arrays, got {type(arrays).__name__}; "
             "Tasks.from_any accepts every kind of input"
         )
-    try:
-        arrays = list(arrays)
-    except TypeError as error:
-        raise InputError(
-            f"from_arrays expects a list of arrays, got {type(arrays).__name__}"
-        ) from error
+    arrays = list(arrays)
     tables: list[Table] = []
     columns = None if variables is None else check_names(variables, "variable")
     for task, array in zip(task_names(names, len(arrays)), arrays, strict=True):

@@ -1,7 +1,5 @@
 """From the rows of a task to its scatter T_i and degrees of freedom n_i (docs/model.md)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple, TypedDict
 
@@ -50,21 +48,14 @@ def reduce_table(
 ) -> ReducedTask:
     """Check the rows of one task and reduce them to sufficient statistics.
 
-    The tables of several tasks must be aligned (`mtgbn.tasks.table.align`) before they are reduced;
-    `Tasks.from_reduced` then makes one `Tasks` of them.
+    The options are those of `Tasks`, with one number for this task. Tables of several tasks must be
+    aligned (`mtgbn.tasks.table.align`) first; `Tasks.from_reduced` makes one `Tasks` of the results.
 
-    Parameters
-    ----------
-    table : Table
-    centre, standardise, missing
-        As for `Tasks`.
-    effective_samples : str or float, optional
-        A method of `effective_samples`, or the number for this task.
-
-    Raises
-    ------
-    InputError
-        When the rows of this task cannot be used.
+    Of a task with missing values the scatter is a first guess, which only has to be a valid scatter near
+    the data: missing values are drawn later, given the graphs and sigma_h, from the rows that are kept.
+    Here they count as the observed mean; rows and columns of the scatter are then multiplied so that its
+    diagonal has the observed variances, which keeps it positive semidefinite. A variable with fewer than
+    two observed values has zeros, until `fill_unobserved` takes its variance from the other tasks.
     """
     for name, value in (("centre", centre), ("standardise", standardise)):
         if not isinstance(value, bool | np.bool_):
@@ -75,54 +66,70 @@ def reduce_table(
         table = without_empty_rows(table)
     size = effective_size(effective_samples, table)
     lacks_values = missing == "em" and bool(np.isnan(table.values).any())
-    reduce = _reduce_incomplete if lacks_values else _reduce_complete
-    return reduce(table, centre=centre, standardise=standardise, effective_size=size)
-
-
-def _reduce_complete(
-    table: Table, *, centre: bool, standardise: bool, effective_size: float | None
-) -> ReducedTask:
-    task, variables = table.task, table.columns
-    rows = len(table.values)
+    task, variables, rows = table.task, table.columns, len(table.values)
+    if lacks_values and not centre:
+        raise InputError(
+            f"task {task!r} has missing values, and imputation also draws the means; use "
+            "centre=True, or fill the values in"
+        )
     if rows == 0:
         raise InputError(f"task {task!r} has no rows; remove the task or add data")
     if rows == 1 and centre:
         raise InputError(
-            f"task {task!r} has one row, which centring makes zero; add rows, "
-            "or use centre=False if the means are known to be zero"
+            f"task {task!r} has one row, which centring makes zero; add rows"
+            + ("" if lacks_values else ", or use centre=False if the means are known to be zero")
         )
-    values = finite_floats(table, missing_allowed=False)
+    values = table.values if lacks_values else finite_floats(table, missing_allowed=False)
+    observed = ~np.isnan(values)
+    counts = observed.sum(axis=0)
+    varied = counts >= (2 if lacks_values else 1)
+    if not varied.any():
+        raise InputError(
+            f"task {task!r} has no variable with two observed values; remove the task or add data"
+        )
+    refuse_constant(values[:, varied], task, np.array(variables)[varied].tolist(), bool(centre))
     degrees = rows - 1 if centre else rows
-    n = float(degrees if effective_size is None else effective_size)
-    refuse_constant(values, task, variables, centre)
+    n = float(degrees if size is None else size)
+    known = np.where(observed, values, 0.0)
+    centred, means, scale = known, np.zeros(len(variables)), np.ones(len(variables))
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        centred = values
-        means = np.zeros(values.shape[1])
-        if centre:
-            # The second pass removes the rounding error of the first mean of a large offset.
-            means = values.mean(axis=0)
-            centred = values - means
-            correction = centred.mean(axis=0)
-            centred -= correction
-            means += correction
-        largest = np.abs(centred).max(axis=0)
-        refuse_extreme(largest, values, task, variables)
+        # The second pass removes the rounding error of the first mean of a large offset.
+        for _ in range(2 if centre else 0):
+            shift = centred.sum(axis=0) / np.maximum(counts, 1)
+            centred = np.where(observed, centred - shift, 0.0)
+            means += shift
+        largest = np.where(varied, np.abs(centred).max(axis=0), 1.0)
+        refuse_extreme(largest, known, task, variables)
         unit = centred / largest
-        unit /= np.sqrt(np.einsum("ij,ij->j", unit, unit))
+        lengths = np.where(varied, np.sqrt(np.einsum("ij,ij->j", unit, unit)), 1.0)
+        unit /= lengths
         gram = symmetric(unit.T @ unit)
-        scale = np.ones(values.shape[1])
-        divisor = n if effective_size is None else rows
-        if standardise:
+        if lacks_values:
+            free = np.maximum(counts - 1, 1)
+            deviations = np.where(varied, largest * lengths / np.sqrt(free), 1.0)
+            scale = deviations if standardise else scale
+            spread = np.where(varied, deviations / scale, 0.0)
+            scatter = n * gram * np.outer(spread, spread)
+            np.fill_diagonal(scatter, n * spread**2)
+        elif standardise:
             scatter = n * gram
             np.fill_diagonal(scatter, n)
+            divisor = n if size is None else rows
             scale = largest * np.sqrt(np.square(centred / largest).sum(axis=0) / divisor)
         else:
             scatter = symmetric(centred.T @ centred)
-            if effective_size is not None:
-                scatter *= effective_size / rows
-            refuse_extreme(np.diag(scatter), values, task, variables)
-    relations = find_relations(unit, gram, degrees)
-    return ReducedTask(table._replace(values=values), scatter, n, means, scale, relations, None)
+            if size is not None:
+                scatter *= size / rows
+        refuse_extreme(np.where(varied, np.diag(scatter), 1.0), known, task, variables)
+    return ReducedTask(
+        table=table._replace(values=values),
+        scatter=scatter,
+        n=n,
+        centre=means,
+        scale=scale,
+        relations=[] if lacks_values else find_relations(unit, gram, degrees),
+        incomplete_rows=np.where(observed, centred / scale, np.nan) if lacks_values else None,
+    )
 
 
 def without_empty_rows(table: Table) -> Table:
@@ -142,59 +149,6 @@ def without_empty_rows(table: Table) -> Table:
         )
     numbers = range(len(values)) if table.row_numbers is None else table.row_numbers
     return table._replace(values=values[kept], row_numbers=[numbers[row] for row in kept.tolist()])
-
-
-def _reduce_incomplete(
-    table: Table, *, centre: bool, standardise: bool, effective_size: float | None
-) -> ReducedTask:
-    """Make a first guess of the scatter of a task with missing values.
-
-    The guess only has to be a valid scatter near the data: missing values are drawn later, given the
-    graphs and sigma_h, from the rows that are kept. Here they count as the observed mean; rows and
-    columns of the scatter are then multiplied so that its diagonal has the observed variances, which
-    keeps it positive semidefinite. A variable with fewer than two observed values has zeros, until
-    `fill_unobserved` takes its variance from the other tasks.
-    """
-    task, variables = table.task, table.columns
-    values = table.values
-    rows = len(values)
-    if not centre:
-        raise InputError(
-            f"task {task!r} has missing values, and imputation also draws the means; use "
-            "centre=True, or fill the values in"
-        )
-    if rows < 2:
-        raise InputError(f"task {task!r} has {rows} row(s); at least 2 are needed, add rows")
-    n = float(rows - 1 if effective_size is None else effective_size)
-    observed = ~np.isnan(values)
-    counts = observed.sum(axis=0)
-    varied = counts >= 2
-    if not varied.any():
-        raise InputError(
-            f"task {task!r} has no variable with two observed values; remove the task or add data"
-        )
-    refuse_constant(values[:, varied], task, np.array(variables)[varied].tolist(), centre=True)
-    known = np.where(observed, values, 0.0)
-    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        means = known.sum(axis=0) / np.maximum(counts, 1)
-        centred = np.where(observed, values - means, 0.0)
-        # The second pass removes the rounding error of the first mean of a large offset.
-        correction = centred.sum(axis=0) / np.maximum(counts, 1)
-        centred = np.where(observed, centred - correction, 0.0)
-        means += correction
-        largest = np.where(varied, np.abs(centred).max(axis=0), 1.0)
-        refuse_extreme(largest, known, task, variables)
-        unit = centred / largest
-        lengths = np.where(varied, np.sqrt(np.einsum("ij,ij->j", unit, unit)), 1.0)
-        unit /= lengths
-        deviations = np.where(varied, largest * lengths / np.sqrt(np.maximum(counts - 1, 1)), 1.0)
-        scale = deviations if standardise else np.ones(len(variables))
-        spread = np.where(varied, deviations / scale, 0.0)
-        scatter = n * symmetric(unit.T @ unit) * np.outer(spread, spread)
-        np.fill_diagonal(scatter, n * spread**2)
-        refuse_extreme(np.where(varied, np.diag(scatter), 1.0), known, task, variables)
-    kept = np.where(observed, centred / scale, np.nan)
-    return ReducedTask(table, scatter, n, means, scale, [], kept)
 
 
 def fill_unobserved(reduced: Sequence[ReducedTask]) -> list[np.ndarray]:

@@ -1,7 +1,5 @@
 """The rows of one task as a `Table`, and the common variables of several tables."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -73,11 +71,6 @@ def align(tables: Sequence[Table], *, union: bool = False) -> list[Table]:
 
     The order is that of `usual_table`. With ``union`` tables may lack columns, whose values are then
     nan, and the order is that of first appearance.
-
-    Raises
-    ------
-    InputError
-        When there are no tasks, a name is used twice, or the columns of two tasks differ.
     """
     if not tables:
         raise InputError("no tasks: give at least one dataset")

@@ -1,7 +1,5 @@
 """Tasks in text files: a folder with one file per task, or one long table."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -42,7 +40,10 @@ def tables_from_folder(
     tables = []
     for file, name in zip(files, _names(files), strict=True):
         try:
-            tables.append(_read_table(file, name))
+            columns, rows, lines = _read_cells(file)
+            values = _values(rows, len(columns))
+            most = _most_samples(sidecar(file))
+            tables.append(Table(name, columns, values, str(file), lines, most))
         except InputError as error:
             if unreadable is None:
                 raise
@@ -63,11 +64,8 @@ def _task_files(folder: Path, pattern: str | None) -> list[Path]:
         ) from error
     if pattern is None:
         found = _tables_or_series(folder, found)
-    named = [
-        file
-        for file in found
-        if not any(part.startswith(".") for part in file.relative_to(folder).parts)
-    ]
+    hidden = {f for f in found if any(p.startswith(".") for p in f.relative_to(folder).parts)}
+    named = [file for file in found if file not in hidden]
     for file in named:
         if file.is_symlink() and not os.path.exists(file):
             raise InputError(
@@ -83,7 +81,9 @@ def _task_files(folder: Path, pattern: str | None) -> list[Path]:
 
 def _tables_or_series(folder: Path, found: list[Path]) -> list[Path]:
     """Return the tables in a folder or, if there are none, the series at any depth."""
-    series = [file for file in folder.rglob(_SERIES) if _is_series(file)]
+    # The names of fMRIPrep's confounds also end in "timeseries".
+    series = [f for f in folder.rglob(_SERIES) if _entities(f).get("desc", "") != "confounds"]
+    series = [file for file in series if _entities(file)]
     subjects = {file.name.partition("_")[0] for file in series}
     tables = [
         file
@@ -100,11 +100,6 @@ def _tables_or_series(folder: Path, found: list[Path]) -> list[Path]:
             f"({tables[0].name!r}); say which are the tasks with a pattern, such as '*.csv'"
         )
     return tables or series
-
-
-def _is_series(file: Path) -> bool:
-    # The names of fMRIPrep's confounds also end in "timeseries".
-    return bool(_entities(file)) and _entities(file).get("desc") != "confounds"
 
 
 def _entities(file: Path) -> dict[str, str]:
@@ -157,22 +152,11 @@ def tables_from_long_file(file: Path, task: str) -> list[Table]:
             )
         rows_of.setdefault(name, []).append(number)
     variables = columns[:place] + columns[place + 1 :]
-    return [
-        Table(
-            name,
-            variables,
-            _values([rows[number] for number in numbers], len(variables)),
-            str(file),
-            [lines[number] for number in numbers],
-        )
-        for name, numbers in rows_of.items()
-    ]
-
-
-def _read_table(file: Path, name: str) -> Table:
-    columns, rows, lines = _read_cells(file)
-    values = _values(rows, len(columns))
-    return Table(name, columns, values, str(file), lines, _most_samples(sidecar(file)))
+    tables = []
+    for name, numbers in rows_of.items():
+        values = _values([rows[number] for number in numbers], len(variables))
+        tables.append(Table(name, variables, values, str(file), [lines[k] for k in numbers]))
+    return tables
 
 
 def sidecar(file: str | os.PathLike[str] | None) -> dict[str, Any]:
