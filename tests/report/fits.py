@@ -1,9 +1,9 @@
 """Fitted estimators with made-up results: whatever a page must show, without waiting for it."""
 
 import numpy as np
-from mtgbn.learn.em import Iteration
 
 from mtgbn import MTGBN, Tasks
+from mtgbn.learn.joint import Iteration
 from mtgbn.learn.probabilities import EdgeDiagnostics
 from mtgbn.learn.relatedness import Relatedness
 from mtgbn.model.edge_prior import EdgePrior
