@@ -34,17 +34,10 @@ _MOST_OPERATIONS = 20_000_000
 
 
 class Consensus(NamedTuple):
-    """One DAG per task, and the order of the variables that they follow.
+    """One DAG per task (m, p, p), and the order of the variables that they follow.
 
-    Attributes
-    ----------
-    graphs : array (m, p, p) of bool
-        For each task a DAG of its equivalence class.
-    order : array (p,) of int
-        The variables from first to last.
-    agreement : float
-        Of the reversible edges of all tasks, the share that points along the order in `graphs`;
-        every edge counts once, whatever its weight. NaN if no task has a reversible edge.
+    ``agreement`` is, of the reversible edges of all tasks, the share that points along the order in
+    ``graphs``; every edge counts once, whatever its weight. NaN if no task has a reversible edge.
     """
 
     graphs: NDArray[np.bool_]
@@ -76,13 +69,6 @@ def consensus_members(
         out, all edges are worth the same.
     random_state : int, numpy.random.SeedSequence or numpy.random.Generator, optional
         For the restarts. The default is a fixed seed: the same input gives the same result.
-
-    Raises
-    ------
-    InputError
-        If a shape or a weight cannot be used.
-    GraphError
-        If one of the graphs is not a CPDAG; the message names the task.
 
     Examples
     --------
@@ -119,9 +105,9 @@ def consensus_members(
     for task, (graph, members) in enumerate(zip(best.graphs, classes, strict=True)):
         if not np.array_equal(cpdag(graph), members):
             raise AssertionError(f"the DAG chosen for task {task} is not in its equivalence class")
-    along = _along(best.order)
+    place = np.argsort(best.order)
     n_reversible = np.count_nonzero(reversible) // 2
-    n_along = np.count_nonzero(best.graphs & reversible & along)
+    n_along = np.count_nonzero(best.graphs & reversible & (place[:, None] < place))
     agreement = float(n_along / n_reversible) if n_reversible else float("nan")
     return Consensus(best.graphs, best.order, agreement)
 
@@ -178,12 +164,6 @@ def _votes(graphs: NDArray[np.bool_], worth: NDArray[np.int64]) -> NDArray[np.in
     return np.where(graphs, worth, 0).sum(axis=0)
 
 
-def _along(order: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether i comes before j."""
-    place = np.argsort(order)
-    return place[:, None] < place[None, :]
-
-
 def _displace(order: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
     """Take some variables out of the order, few more often than many, and put them anywhere."""
     p = len(order)
@@ -215,13 +195,10 @@ def _check_classes(cpdags: ArrayLike) -> NDArray[np.bool_]:
         wrong = np.argwhere(completed != classes[task])
         if wrong.size:
             i, j = wrong[0]
+            fault = f"the edge {i} - {j} is undirected, but all DAGs of the class have {j} -> {i}"
             if completed[i, j]:
                 fault = (
                     f"the edge {j} -> {i} is directed, but some DAGs of the class have {i} -> {j}"
-                )
-            else:
-                fault = (
-                    f"the edge {i} - {j} is undirected, but all DAGs of the class have {j} -> {i}"
                 )
             raise GraphError(f"task {task} has no CPDAG: {fault}; apply cpdag() to a DAG")
     return classes

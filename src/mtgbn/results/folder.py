@@ -134,19 +134,8 @@ def _replace_result(folder: Path, contents: dict[str, bytes]) -> None:
 def load_result(folder: str | os.PathLike[str]) -> FittedEstimator:
     """Read a fitted estimator from a folder that `save_result` or `mtgbn fit` wrote.
 
-    Parameters
-    ----------
-    folder : path
-
-    Returns
-    -------
-    MTGBN, SIG or AVG
-        With all attributes of the fitted estimator.
-
-    Raises
-    ------
-    InputError
-        If the folder holds no whole result: a file is missing, cut short, changed or of another kind.
+    Returns the fitted estimator with all its attributes. A folder that holds no whole result, because a
+    file is missing, cut short, changed or of another kind, is refused with an `InputError`.
 
     Examples
     --------
@@ -171,22 +160,18 @@ def load_result(folder: str | os.PathLike[str]) -> FittedEstimator:
         if hashlib.sha256(content).hexdigest() != digest:
             raise _damaged(path, "it is not the file that was written with result.json")
     try:
-        return _restored(folder, about)
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise _damaged(folder / RESULT_FILE, f"{type(error).__name__}: {error}") from error
-
-
-def _restored(folder: Path, about: dict[str, Any]) -> FittedEstimator:
-    try:
         arrays = read_npz(folder / _NETWORKS_FILE)
     except (OSError, ValueError) as error:
         raise _damaged(folder / _NETWORKS_FILE, str(error)) from error
-    estimator = decode_estimator(about, arrays)
-    for name in sorted(set(DRAWS_FILES.values()) & set(about["files"])):
-        statistics = read_draws(folder / name)
-        sigma_h = statistics.pop("sigma_h")
-        estimator.draws_ = Draws(sigma_h, statistics, estimator.variables_, about["sampler"])
-    return estimator
+    try:
+        estimator = decode_estimator(about, arrays)
+        for name in sorted(set(DRAWS_FILES.values()) & set(about["files"])):
+            statistics = read_draws(folder / name)
+            sigma_h = statistics.pop("sigma_h")
+            estimator.draws_ = Draws(sigma_h, statistics, estimator.variables_, about["sampler"])
+        return estimator
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise _damaged(folder / RESULT_FILE, f"{type(error).__name__}: {error}") from error
 
 
 def read_description(folder: Path) -> dict[str, Any]:

@@ -21,21 +21,10 @@ Edge = tuple[str, str]
 
 
 class Constraints(NamedTuple):
-    """Edges that a search may and must use.
+    """Edges that a search may and must use, and the largest number of parents.
 
-    Attributes
-    ----------
-    allowed : array (p, p)
-        ``allowed[i, j]``: i -> j may be in the graph. The diagonal is false.
-    required : array (p, p)
-        ``required[i, j]``: i -> j must be in the graph. These edges are a DAG, all of them allowed.
-    max_parents : int
-
-    Examples
-    --------
-    >>> Knowledge(required=[("a", "b")], max_parents=1).resolve(["a", "b"]).required.astype(int)
-    array([[0, 1],
-           [0, 0]])
+    ``allowed[i, j]``: i -> j may be in the graph; the diagonal is false. ``required[i, j]``: i -> j
+    must be in the graph; these edges are a DAG, all of them allowed.
     """
 
     allowed: np.ndarray
@@ -73,14 +62,7 @@ def check_constraints(constraints: Constraints | None, p: int) -> Constraints:
 
 
 def restrict(constraints: Constraints, candidates) -> Constraints:
-    """Allow only candidates and required edges.
-
-    Parameters
-    ----------
-    constraints : Constraints
-    candidates : array (p, p)
-        ``candidates[i, j]``: i -> j may stay allowed. Need not be symmetric; the diagonal is ignored.
-    """
+    """Allow only the required edges and the candidates (p, p), whose diagonal is ignored."""
     p = len(constraints.allowed)
     candidates = real_array(candidates, "candidates")
     if candidates.shape != (p, p):
