@@ -78,25 +78,11 @@ class Cell(NamedTuple):
 
 
 def _thresholded(setting: Setting, rng: np.random.Generator) -> Simulation:
-    return simulate_thresholded(
-        setting["n_tasks"],
-        15,
-        setting["n_rows"],
-        nu0=setting["nu0"],
-        density=setting["density"],
-        random_state=rng,
-    )
+    return simulate_thresholded(n_variables=15, **setting, random_state=rng)
 
 
 def _perturbed(setting: Setting, rng: np.random.Generator) -> Simulation:
-    return simulate_perturbed(
-        setting["network"],
-        10,
-        setting["n_rows"],
-        level=setting["level"],
-        relative_to=setting["relative_to"],
-        random_state=rng,
-    )
+    return simulate_perturbed(n_tasks=10, **setting, random_state=rng)
 
 
 def _grid(**values: tuple) -> tuple[Setting, ...]:

@@ -24,16 +24,10 @@ _SECONDS_TO_WAIT = 300.0
 
 
 class Store:
-    """The finished cells of one experiment; a context manager.
+    """The finished cells of one experiment, in ``cells.sqlite`` of a folder; a context manager.
 
-    Parameters
-    ----------
-    folder : path
-        Folder of the file ``cells.sqlite``. A new file takes over the rows of ``rows.csv``, if an
-        earlier run left it in the folder.
-    experiment : Experiment
-    seed : int
-        Seed of the whole experiment; a store of another seed is refused.
+    A new file takes over the rows of ``rows.csv``, if an earlier run left it in the folder. A file
+    with cells of another experiment or of another seed is refused.
     """
 
     def __init__(self, folder: Path, experiment: Experiment, seed: int) -> None:

@@ -9,9 +9,6 @@ Given an order, the best member is found exactly: the undirected components of a
 can be directed independently, and must get no v-structure (`mtgbn.graphs.orientation`). Given the
 members, the order is a linear ordering problem, improved by moving one variable at a time. The two
 steps take turns.
-
-``A[i, j]`` is true when there is an edge i -> j; ``A[i, j]`` and ``A[j, i]`` together are the
-undirected edge i - j.
 """
 
 from typing import NamedTuple
@@ -92,7 +89,6 @@ def consensus_members(
         rng = np.random.default_rng(0 if random_state is None else random_state)
     except (TypeError, ValueError) as error:
         raise InputError(f"random_state cannot be used: {error}") from error
-
     search = _Search(classes, reversible, worth)
     best = search.climb(search.first_order())
     for _ in range(search.n_restarts()):

@@ -121,7 +121,11 @@ def from_networkx(
 def to_dot(adjacency: ArrayLike, names: Sequence[Hashable] | None = None) -> str:
     """Graph in the DOT language of Graphviz; an undirected edge is one edge with ``dir=none``."""
     matrix = as_adjacency(adjacency)
-    labels = [f'"{_dot_escape(name)}"' for name in _text_names_of(matrix, names)]
+    # Line breaks are escaped too: a raw one after a backslash would be read as a continued line.
+    labels = [
+        '"' + re.sub(r'[\\"\n\r]', lambda match: _DOT_ESCAPES[match[0]], name) + '"'
+        for name in _text_names_of(matrix, names)
+    ]
     lines = [f"  {label};" for label in labels]
     for i, j in np.argwhere(matrix).tolist():
         if not matrix[j, i]:
@@ -207,11 +211,6 @@ def _names_of(matrix: NDArray[np.bool_], names: Sequence[Hashable] | None) -> li
 
 def _text_names_of(matrix: NDArray[np.bool_], names: Sequence[Hashable] | None) -> list[str]:
     return _unique(str(name) for name in _names_of(matrix, names))
-
-
-def _dot_escape(name: str) -> str:
-    # Line breaks too: a raw one after a backslash would be read as a continued line.
-    return re.sub(r'[\\"\n\r]', lambda match: _DOT_ESCAPES[match[0]], name)
 
 
 def _dot_name(identifier: str) -> str:

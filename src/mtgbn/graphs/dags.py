@@ -1,7 +1,4 @@
-"""Directed acyclic graphs: order, skeleton, v-structures and moral graph.
-
-``A[i, j]`` is true when there is an edge i -> j.
-"""
+"""Directed acyclic graphs: order, skeleton, v-structures and moral graph."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray

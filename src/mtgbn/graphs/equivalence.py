@@ -1,8 +1,5 @@
 """Markov equivalence: from a DAG to its completed PDAG, and from a PDAG back to a DAG.
 
-``A[i, j]`` is true when there is an edge i -> j; ``A[i, j]`` and ``A[j, i]`` together are the
-undirected edge i - j.
-
 References
 ----------
 Chickering (1995), A transformational characterization of equivalent Bayesian network structures.

@@ -32,6 +32,10 @@ def fit_report(estimator: FittedEstimator, about: Mapping[str, Any]) -> Report:
     # The first tasks that have no more than _MOST_EDGES edges in all; at least one.
     total = graphs.sum(axis=(1, 2)).cumsum()
     n_shown = max(1, int(np.searchsorted(total, _MOST_EDGES, side="right")))
+    left_out = (
+        f"The page has the networks of the first {n_shown} of {m} tasks, so that it opens quickly; the "
+        "others are in edges.tsv. The shared network, the heat map and all sums are of all tasks."
+    )
     counts = graphs.sum(axis=0)
     edges, tasks = edge_table(estimator, n_shown), task_table(estimator)
     history = history_table(estimator)
@@ -61,7 +65,7 @@ def fit_report(estimator: FittedEstimator, about: Mapping[str, Any]) -> Report:
         notes=_notes(estimator),
         words=fit_in_words(estimator),
         facts=_facts(estimator),
-        left_out=_left_out(m, n_shown),
+        left_out=left_out if n_shown < m else None,
         regions=labels_of(estimator.variables_),
         n_edges=int(graphs.sum()),
         n_tasks=m,
@@ -77,15 +81,6 @@ def fit_report(estimator: FittedEstimator, about: Mapping[str, Any]) -> Report:
         versions=list(about.get("versions", {}).items()),
         command=None if reading is None else fit_command(estimator, reading),
         python=repr(_with_seed(estimator)) + ".fit(tasks)",
-    )
-
-
-def _left_out(m: int, n_shown: int) -> str | None:
-    if n_shown == m:
-        return None
-    return (
-        f"The page has the networks of the first {n_shown} of {m} tasks, so that it opens quickly; the "
-        "others are in edges.tsv. The shared network, the heat map and all sums are of all tasks."
     )
 
 

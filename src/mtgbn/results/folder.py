@@ -43,7 +43,8 @@ def save_result(
 ) -> Path:
     """Write a fitted estimator to a folder, which is made if it does not exist.
 
-    A result that the folder holds already is replaced, with all its files; other files stay.
+    A result that the folder holds already is replaced, with all its files; other files stay. Returns
+    the path of ``result.json``.
 
     Parameters
     ----------
@@ -58,11 +59,6 @@ def save_result(
         Also write every task's graph, into a subfolder named like the format.
     reading : mapping, optional
         How the data were read (options of `Tasks.from_any`), for readers who want to repeat the fit.
-
-    Returns
-    -------
-    Path
-        The file ``result.json``.
 
     Examples
     --------

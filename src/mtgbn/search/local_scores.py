@@ -52,13 +52,7 @@ class LocalScores(NamedTuple):
 
 
 def gather_scores(
-    scatter,
-    n: float,
-    sigma_h_draws,
-    nu0: float,
-    log_odds=0.0,
-    *,
-    checked: bool = False,
+    scatter, n: float, sigma_h_draws, nu0: float, log_odds=0.0, *, checked: bool = False
 ) -> LocalScores:
     """Prepare the local scores of one task.
 
@@ -77,6 +71,16 @@ def gather_scores(
     delta = check_delta(nu0, p)
     if not checked:
         (scatter,), (n,) = check_scatters([scatter], [n], p)
+    odds = real_array(log_odds, "log_odds")
+    if odds.shape not in ((), (p, p)):
+        raise InputError(f"log_odds must be a number or a ({p}, {p}) array; got {odds.shape}")
+    odds = np.broadcast_to(odds, (p, p))
+    if not (odds < np.inf).all():
+        i, j = np.argwhere(~(odds < np.inf))[0]
+        raise InputError(
+            f"log_odds must be below infinity; element ({i}, {j}) is {odds[i, j]}. To require an "
+            "edge use Knowledge"
+        )
     sizes = np.arange(p)
     constants = gammaln((delta + n + sizes) / 2) - n / 2 * np.log(np.pi)
     constants -= gammaln((delta + sizes) / 2)
@@ -87,25 +91,10 @@ def gather_scores(
         n_draws=len(draws),
         degrees=degrees,
         constants=constants,
-        edge_bonus=_check_odds(log_odds, p).copy(),
+        edge_bonus=odds.copy(),
         end_deviations=np.zeros((p, len(draws))),
         improvement=_SMALLEST_IMPROVEMENT + _ROUNDING * p * degrees[0],
     )
-
-
-def _check_odds(log_odds, p: int) -> np.ndarray:
-    odds = real_array(log_odds, "log_odds")
-    if odds.ndim == 0:
-        odds = np.full((p, p), float(odds))
-    if odds.shape != (p, p):
-        raise InputError(f"log_odds must be a number or a ({p}, {p}) array; got {odds.shape}")
-    if not (odds < np.inf).all():
-        i, j = np.argwhere(~(odds < np.inf))[0]
-        raise InputError(
-            f"log_odds must be below infinity; element ({i}, {j}) is {odds[i, j]}. To require an "
-            "edge use Knowledge"
-        )
-    return odds
 
 
 def thinned(scores: LocalScores, n_draws: int) -> LocalScores:
