@@ -16,13 +16,15 @@ import time
 from typing import NamedTuple
 
 import numpy as np
-from mtgbn.sampling.joint import begin_chain, joint_model, run_rounds
 from scipy.stats import beta, chisquare, invwishart, kstest
 
 from benchmarks.problems import table
 from mtgbn import SIG
-from mtgbn.model.edge_prior import EdgePrior, EdgePriorChoice
+from mtgbn.chain.run import run_chain
+from mtgbn.chain.state import chain_data, first_state
+from mtgbn.model.edge_prior import EdgePrior
 from mtgbn.model.unstructured import TYPICAL_DELTA
+from mtgbn.search.knowledge import no_constraints
 from mtgbn.simulate.hierarchical import draw_covariance
 from mtgbn.tasks import Tasks
 
@@ -121,18 +123,23 @@ def calibrate(setting: Setting, seed: int) -> Outcome:
     p = setting.p
     m, n = (int(rng.integers(low, high + 1)) for low, high in (setting.tasks, setting.rows))
     truth = draw_truth(rng, p, m, n)
-    free = np.tile(~np.eye(p, dtype=bool), (m, 1, 1)), np.zeros((p, p), dtype=bool), p - 1
-    choice = EdgePriorChoice(EdgePrior(0.5, 1.0), "sampled")
-    model = joint_model(
-        truth.tasks, None, choice, free, MOVES_PER_PAIR * p * (p - 1) // 2, has_outsiders=False
-    )._replace(scales=truth.scales)
+    data = chain_data(
+        truth.tasks,
+        no_constraints(p),
+        n_moves=MOVES_PER_PAIR * p * (p - 1) // 2,
+        samples_membership=False,
+        samples_edge_prior=True,
+    )._replace(psi_scales=truth.scales)
     single = SIG(random_state=seed).fit(truth.tasks).graphs_
-    tallies, draws = [], []
+    frequencies, draws = [], []
     for start in (single, np.zeros_like(single)):
-        state = begin_chain(model, truth.tasks, start, FIRST_DELTA)
-        _, state = run_rounds(model, state, rng, max(setting.n_rounds // 3, 60), adapt=True)
-        trace, _ = run_rounds(model, state, rng, setting.n_rounds, adapt=False)
-        tallies.append(trace.tallies + np.swapaxes(trace.tallies, 1, 2))
+        state = first_state(
+            data, truth.tasks, start, delta=FIRST_DELTA, edge_prior=EdgePrior(0.5, 1.0)
+        )
+        _, state = run_chain(data, state, rng, max(setting.n_rounds // 3, 60), adapts=True)
+        trace, _ = run_chain(data, state, rng, setting.n_rounds, adapts=False)
+        directed = trace.move_frequencies
+        frequencies.append(directed + np.swapaxes(directed, 1, 2))
         numbers = (trace.psi, trace.delta, trace.density, trace.similarity, trace.n_edges)
         places = np.linspace(0, setting.n_rounds - 1, N_RANKED // 2).round().astype(int)
         draws.append(parameters(*(values[places] for values in numbers)))
@@ -145,8 +152,8 @@ def calibrate(setting: Setting, seed: int) -> Outcome:
         ranks[name] = float(below / (len(found) + 1))
     rows, columns = np.triu_indices(p, 1)
     joined = truth.adjacencies | np.swapaxes(truth.adjacencies, 1, 2)
-    probabilities = np.mean(tallies, axis=0)[:, rows, columns].ravel()
-    difference = (tallies[0] - tallies[1])[:, rows, columns]
+    probabilities = np.mean(frequencies, axis=0)[:, rows, columns].ravel()
+    difference = (frequencies[0] - frequencies[1])[:, rows, columns]
     return Outcome(
         probabilities,
         joined[:, rows, columns].ravel(),

@@ -18,6 +18,7 @@ import os
 import pickle
 import time
 import warnings
+from contextlib import contextmanager
 
 import numpy as np
 from distributed import Client, LocalCluster
@@ -26,7 +27,7 @@ from joblib import parallel_config
 from benchmarks.peers import ONE_THREAD
 from benchmarks.problems import shared_dag_tasks, table
 from mtgbn import MTGBN, Tasks
-from mtgbn.learn import em, explore, parallel
+from mtgbn.learn import joint, parallel, single_task
 
 SIZE = (60, 46, 250)
 LARGE = (200, 116, 200)
@@ -37,33 +38,34 @@ class Stopwatch:
 
     def __init__(self) -> None:
         self.seconds, self.chains, self.bytes_per_task, self.shared_bytes = 0.0, 0.0, 0, 0
-        self._search, self._explore = parallel.in_parallel, explore._run_all
+        self._search, self._threads = parallel.in_parallel, joint.stoppable_threads
 
     def __enter__(self):
-        em.in_parallel = explore.in_parallel = self._timed
-        explore._run_all = self._explored
+        joint.in_parallel = single_task.in_parallel = self._timed
+        joint.stoppable_threads = self._timed_threads
         return self
 
     def __exit__(self, *_):
-        em.in_parallel = explore.in_parallel = self._search
-        explore._run_all = self._explore
+        joint.in_parallel = single_task.in_parallel = self._search
+        joint.stoppable_threads = self._threads
 
-    def _explored(self, *arguments, **options):
-        start = time.perf_counter()
-        try:
-            return self._explore(*arguments, **options)
-        finally:
-            self.chains += time.perf_counter() - start
+    @contextmanager
+    def _timed_threads(self, n_threads):
+        """The threads of the chains; searches while they are open are not chains."""
+        start, searched = time.perf_counter(), self.seconds
+        with self._threads(n_threads) as threads:
+            yield threads
+        self.chains += time.perf_counter() - start - (self.seconds - searched)
 
-    def _timed(self, function, arguments, *rest):
-        once = {id(each): each.nbytes for each in arguments[0] if hasattr(each, "nbytes")}
-        shared = [key for key in once if any(key in map(id, call) for call in arguments[1:])]
-        sent = [each for each in arguments[0] if id(each) not in shared]
+    def _timed(self, function, calls, *rest):
+        once = {id(each): each.nbytes for each in calls[0].values() if hasattr(each, "nbytes")}
+        shared = [key for key in once if any(key in map(id, call.values()) for call in calls[1:])]
+        sent = [each for each in calls[0].values() if id(each) not in shared]
         self.bytes_per_task += len(pickle.dumps(sent))
         self.shared_bytes += sum(once[key] for key in shared)
         start = time.perf_counter()
         try:
-            return self._search(function, arguments, *rest)
+            return self._search(function, calls, *rest)
         finally:
             self.seconds += time.perf_counter() - start
 
@@ -90,11 +92,11 @@ def cost_of_calls(n_calls: int = 300, n_bytes: int = 2_000_000) -> tuple[float, 
     with cluster(1) as workers, Client(workers), parallel_config("dask"):
         seconds = []
         for size in (1, n_bytes):
-            arguments = [(np.zeros(size // 8 + 1),) for _ in range(n_calls // (1 + 9 * (size > 1)))]
-            parallel.in_parallel(np.size, arguments[:2], None, em.silent, "")
+            calls = [{"a": np.zeros(size // 8 + 1)} for _ in range(n_calls // (1 + 9 * (size > 1)))]
+            parallel.in_parallel(np.size, calls[:2], None, parallel.no_progress, "")
             start = time.perf_counter()
-            parallel.in_parallel(np.size, arguments, None, em.silent, "")
-            seconds.append((time.perf_counter() - start) / len(arguments))
+            parallel.in_parallel(np.size, calls, None, parallel.no_progress, "")
+            seconds.append((time.perf_counter() - start) / len(calls))
     return seconds[0], n_bytes / max(seconds[1] - seconds[0], 1e-9)
 
 

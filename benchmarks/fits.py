@@ -11,13 +11,15 @@ import time
 import warnings
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from benchmarks.peers import ONE_THREAD
 from benchmarks.problems import largest_memory, shared_dag_tasks, table
 from mtgbn import MTGBN, SIG, Tasks
+from mtgbn.learn.estimator import Estimator
+from mtgbn.paper import PaperMTGBN
 
 # Tasks, variables, rows.
 SIZES = [(3, 10, 250), (15, 30, 230), (10, 46, 250)]
@@ -32,13 +34,13 @@ PAPERS_CODE = {(3, 10, 250): 66.0}
 
 # From all defaults to the paper's method with corrected formulas; `optimum` measures how good the
 # graphs of each are.
-PAPERS_METHOD = {"structure_prior": "restricted", "search": "mmhc"}
-CLIMBING = {**PAPERS_METHOD, "candidates": "all", "tabu": 10}
-SETTINGS = {
-    "defaults": {},
-    "the paper's structure prior, best order score search": {"structure_prior": "restricted"},
-    "the paper's structure prior, hill climbing over all pairs with a tabu list": CLIMBING,
-    "the paper's structure prior and search": PAPERS_METHOD,
+ESTIMATORS: dict[str, Estimator] = {
+    "defaults": MTGBN(),
+    "the paper's structure prior, best order score search": PaperMTGBN(search="boss"),
+    "the paper's structure prior, hill climbing over all pairs with a tabu list": PaperMTGBN(
+        candidates="all", tabu=10
+    ),
+    "the paper's structure prior and search": PaperMTGBN(),
 }
 
 
@@ -51,27 +53,25 @@ class Fit(NamedTuple):
     n_iter: int
 
 
-def fit(size: tuple[int, int, int], settings: dict[str, Any], repetitions: int = 1) -> Fit:
+def fit(size: tuple[int, int, int], estimator: Estimator, repetitions: int = 1) -> Fit:
     """Median of several fits, in this process."""
     warnings.simplefilter("ignore")
     m, p, n = size
     warm = Tasks.from_arrays(shared_dag_tasks(2, 5, 50, 5)[0])
-    for kind, given in ((MTGBN, settings), (SIG, {})):
-        kind(random_state=0, n_jobs=1, **given).fit(warm)
+    for each in (estimator, SIG()):
+        each.set_params(random_state=0, n_jobs=1).fit(warm)
     tasks = Tasks.from_arrays(shared_dag_tasks(m, p, n, round(1.5 * p))[0])
-    times: dict[str, list[float]] = {"MTGBN": [], "SIG": []}
+    seconds, single_seconds = [], []
     for seed in range(repetitions):
-        for name, estimator in (
-            ("SIG", SIG(random_state=seed, n_jobs=1)),
-            ("MTGBN", MTGBN(random_state=seed, n_jobs=1, **settings)),
-        ):
+        for each, times in ((SIG(n_jobs=1), single_seconds), (estimator, seconds)):
+            each.set_params(random_state=seed)
             start = time.process_time()
-            estimator.fit(tasks)
-            times[name].append(time.process_time() - start)
+            each.fit(tasks)
+            times.append(time.process_time() - start)
     memory = largest_memory()
     return Fit(
-        float(np.median(times["MTGBN"])),
-        float(np.median(times["SIG"])),
+        float(np.median(seconds)),
+        float(np.median(single_seconds)),
         memory,
         estimator.n_iter_,
     )
@@ -100,7 +100,7 @@ HEADER = ["m", "p", "n", "CPU, s", "to SIG", "memory, GiB", "iterations"]
 def sizes(chosen: list[tuple[int, int, int]]) -> str:
     rows = []
     for size in chosen:
-        found = apart(fit, size, {}, 5 if size[0] < 10 else 1)
+        found = apart(fit, size, MTGBN(), 5 if size[0] < 10 else 1)
         rows.append(_cells(size, found))
         print(rows[-1], flush=True)
     return table(HEADER, rows)
@@ -109,8 +109,8 @@ def sizes(chosen: list[tuple[int, int, int]]) -> str:
 def against_the_papers_code() -> str:
     rows = []
     for size, theirs in PAPERS_CODE.items():
-        for name, settings in SETTINGS.items():
-            found = apart(fit, size, settings, 11)
+        for name, estimator in ESTIMATORS.items():
+            found = apart(fit, size, estimator, 11)
             rows.append(
                 [name, f"{theirs:.0f}", f"{found.seconds:.3f}", f"{theirs / found.seconds:.0f}"]
             )
@@ -120,7 +120,7 @@ def against_the_papers_code() -> str:
 def growth(series: str) -> str:
     rows, before = [], None
     for size in GROWTH[series]:
-        found = apart(fit, size, {}, 1)
+        found = apart(fit, size, MTGBN())
         place = "mp".index(series)
         exponent = "-"
         if before is not None:

@@ -10,6 +10,7 @@ import sys
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import logit
 
 from benchmarks.bold import (
     Study,
@@ -20,12 +21,15 @@ from benchmarks.bold import (
 )
 from benchmarks.problems import run_with_seeds, table
 from mtgbn import MTGBN, SIG, Tasks
-from mtgbn.compare import Departures
-from mtgbn.compare.one_subject import compare_with_group, departures_of, score_departures
+from mtgbn.compare.one_subject import (
+    Departures,
+    compare_with_group,
+    departures_of,
+    score_departures,
+)
 from mtgbn.compare.strengths import connection_strengths
-from mtgbn.learn.new_task import learn_alone, sample_graphs
-from mtgbn.model.edge_prior import edge_prior_of
-from mtgbn.search import Knowledge
+from mtgbn.learn.new_task import learn_new_task
+from mtgbn.search.knowledge import no_constraints
 from mtgbn.search.methods import SearchSettings
 
 N_CONTROLS = 15
@@ -42,20 +46,21 @@ SIG_BY_ODDS = "SIG, log odds of its own posterior"
 _SMALLEST = 1e-3
 
 
-def log_odds_alone(tasks: Tasks, seed: int) -> np.ndarray:
-    """Log odds of every pair in every subject, sampled from its own data only, (m, p, p)."""
-    constraints = Knowledge().resolve(tasks.variables)
-    choice = edge_prior_of("density", tasks.variables)
-    search = SearchSettings("boss", 10, 10)
-    rng = np.random.default_rng(seed)
-    found = []
-    for t in range(len(tasks)):
-        task = tasks[t]
-        start, terms = learn_alone(task, constraints, choice, search, np.random.SeedSequence(seed))
-        scatter, n = task.scatters[0], float(task.ns[0])
-        each, _ = sample_graphs(scatter, n, *terms, constraints, start, rng)
-        found.append(np.clip(each + each.T, _SMALLEST, 1 - _SMALLEST))
-    return np.log(found) - np.log1p(-np.array(found))
+def single_log_odds(tasks: Tasks, seed: int) -> np.ndarray:
+    """Log odds of every pair in every subject, learned as a single task, (m, p, p)."""
+    constraints = no_constraints(tasks.n_variables)
+    found = [
+        learn_new_task(
+            MTGBN(edge_prior="density"),
+            tasks[t],
+            constraints,
+            SearchSettings(),
+            single=True,
+            seeds=each,
+        ).adjacency_probabilities
+        for t, each in enumerate(np.random.SeedSequence(seed).spawn(len(tasks)))
+    ]
+    return logit(np.clip(found, _SMALLEST, 1 - _SMALLEST))
 
 
 def rivals(study: Study, subjects: list[int], seed: int) -> dict[str, np.ndarray]:
@@ -69,7 +74,7 @@ def rivals(study: Study, subjects: list[int], seed: int) -> dict[str, np.ndarray
     ]
     truth = study.simulation.adjacencies[:1]
     return {
-        SIG_BY_ODDS: log_odds_alone(study.tasks[subjects], seed),
+        SIG_BY_ODDS: single_log_odds(study.tasks[subjects], seed),
         "SIG, strengths given parents in its own graph": np.array(own),
         "parents from SIG's graphs of the controls": connection_strengths(
             scatters, sig.graphs_[:-1]
@@ -115,7 +120,11 @@ def measure(seed: int, kinds=ALTERATIONS, estimator: MTGBN | None = None) -> Out
     *seeds, last = np.random.SeedSequence(seed).spawn(N_CONTROLS + 1)
     outcomes = [
         compare_with_group(
-            tasks[[k for k in everybody if k != left_out]], tasks[left_out], estimator, each, False
+            tasks[[k for k in everybody if k != left_out]],
+            tasks[left_out],
+            estimator,
+            each,
+            learn_subject=False,
         )
         for left_out, each in zip(everybody, seeds, strict=True)
     ]
@@ -123,7 +132,7 @@ def measure(seed: int, kinds=ALTERATIONS, estimator: MTGBN | None = None) -> Out
     of_controls = [np.array(each) for each in zip(*(each[:2] for each in outcomes), strict=True)]
 
     def departures(subject) -> Departures:
-        own = compare_with_group(controls, subject, estimator, last, True)
+        own = compare_with_group(controls, subject, estimator, last, learn_subject=True)
         return departures_of(own, *of_controls)
 
     auc, found, is_altered = {}, {}, {}

@@ -11,13 +11,16 @@ from unittest.mock import patch
 
 import numpy as np
 
-from benchmarks.fits import SETTINGS
+from benchmarks.fits import ESTIMATORS
 from benchmarks.problems import shared_dag_tasks, table
-from mtgbn import MTGBN, Tasks
-from mtgbn.learn import em
+from mtgbn import Tasks
+from mtgbn.learn import joint
+from mtgbn.learn.estimator import Estimator
+from mtgbn.learn.parallel import in_parallel
+from mtgbn.paper import em
+from mtgbn.paper.structure_priors import gather_prior_scores
 from mtgbn.search.local_scores import (
     LocalScores,
-    gather_scores,
     graph_score,
     local_score,
     scores_workspace,
@@ -48,31 +51,35 @@ def best_score(scores: LocalScores, p: int) -> float:
     return float(total[-1])
 
 
-def gaps(settings: dict, seed: int) -> list[float]:
+def gaps_of(estimator: Estimator, seed: int) -> list[float]:
     """Gap of every task in its last search."""
     tasks = Tasks.from_arrays(shared_dag_tasks(M, P, N, round(1.5 * P), seed=seed)[0])
     searches = []
 
-    def remember(*arguments):
-        found = improve(*arguments)
-        searches.append((arguments, found.adjacency))
+    def search_and_remember(function, calls, *rest):
+        found = in_parallel(function, calls, *rest)
+        searches.extend(zip(calls, found, strict=True))
         return found
 
-    improve = em.improve_task
-    with patch.object(em, "improve_task", remember):
-        MTGBN(random_state=seed, n_jobs=1, **settings).fit(tasks)
-    found = []
-    for (scatter, n, draws, nu0, prior, log_odds, *_), adjacency in searches[-M:]:
-        scores = gather_scores(scatter, n, draws, nu0, prior, log_odds, checked=True)
-        found.append(best_score(scores, P) - graph_score(scores, adjacency))
-    return found
+    with (
+        patch.object(joint, "in_parallel", search_and_remember),
+        patch.object(em, "in_parallel", search_and_remember),
+    ):
+        estimator.set_params(random_state=seed, n_jobs=1).fit(tasks)
+    gaps = []
+    for given, found in searches[-M:]:
+        names = ("scatter", "n", "draws", "nu0")
+        prior = given.get("structure_prior", "uniform")
+        scores = gather_prior_scores(*(given[name] for name in names), prior, given["log_odds"])
+        gaps.append(best_score(scores, P) - graph_score(scores, found.adjacency))
+    return gaps
 
 
 def main(seeds: int = 4) -> str:
     warnings.simplefilter("ignore")
     rows = []
-    for name, settings in SETTINGS.items():
-        found = np.concatenate([gaps(settings, seed) for seed in range(seeds)])
+    for name, estimator in ESTIMATORS.items():
+        found = np.concatenate([gaps_of(estimator, seed) for seed in range(seeds)])
         best = np.count_nonzero(found < 1e-6)
         rows.append([name, f"{best} of {len(found)}", f"{found.mean():.1f}", f"{found.max():.1f}"])
     return table(["", "best there is", "mean gap", "largest gap"], rows)

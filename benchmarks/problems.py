@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from mtgbn.model.posterior import Posterior, build_posterior
+from mtgbn.model.posterior import Posterior
+from mtgbn.paper.posterior import build_posterior
 
 
 def largest_memory() -> float:

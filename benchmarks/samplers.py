@@ -10,12 +10,13 @@ import time
 import numpy as np
 import nutpie
 from arviz_stats.base import array_stats
-from mtgbn.sampling import sample_sigma_h
 from nutpie.compiled_pyfunc import from_pyfunc
 
 from benchmarks.problems import related_problem, table
-from mtgbn.model import build_posterior, unstructured_sigma_h
 from mtgbn.model.coordinates import coordinates_workspace, unconstrained_value_and_gradient
+from mtgbn.model.unstructured import unstructured_sigma_h
+from mtgbn.paper import sample_sigma_h
+from mtgbn.paper.posterior import build_posterior
 from mtgbn.tasks import Tasks
 
 N_CHAINS = 4

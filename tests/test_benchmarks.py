@@ -10,8 +10,10 @@ from benchmarks import (
     missing,
     one_patient,
     optimum,
+    panel,
     two_groups,
 )
+from mtgbn import MTGBN
 
 
 @pytest.mark.parametrize(
@@ -42,7 +44,20 @@ def test_probabilities_make_no_more_mistakes(row):
 
 def test_searches_end_with_the_best_graphs_there_are():
     """By dynamic programming, of which the search knows nothing."""
-    assert max(map(abs, optimum.gaps({}, 0))) < 1e-6
+    assert max(map(abs, optimum.gaps_of(MTGBN(), 0))) < 1e-6
+
+
+def test_the_panel_finds_one_changed_bit(tmp_path, capsys):
+    first, second = tmp_path / "first.npz", tmp_path / "second.npz"
+    for path in (first, second):
+        assert panel.main([str(path), "single-tasks", "pooled"]) == 0
+    assert panel.main(["--compare", str(first), str(second)]) == 0
+    arrays = dict(np.load(second))
+    arrays["pooled/covariances_"].view(np.uint8)[0, 0, 0] ^= 1
+    np.savez(second, **arrays)
+    capsys.readouterr()
+    assert panel.main(["--compare", str(first), str(second)]) == 1
+    assert capsys.readouterr().out.startswith("different: pooled/covariances_\n")
 
 
 def test_missing_values_cost_less_than_filling_in_or_dropping():

@@ -88,11 +88,6 @@ def compare_arrowheads(estimate: ArrayLike, truth: ArrayLike) -> Comparison:
         Two DAGs; or `mtgbn.graphs.cpdag` of both, because Gaussian data determine only the compelled
         directions.
 
-    Returns
-    -------
-    Comparison
-        As of `compare_adjacencies`.
-
     Examples
     --------
     >>> compare_arrowheads([[0, 1], [0, 0]], [[0, 0], [1, 0]]).error

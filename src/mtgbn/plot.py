@@ -137,10 +137,6 @@ def plot_shared_network(
     title, axes
         As for `plot_graph`.
 
-    Returns
-    -------
-    matplotlib.figure.Figure
-
     Examples
     --------
     >>> graphs = np.array([[[0, 1], [0, 0]], [[0, 1], [0, 0]], [[0, 0], [1, 0]]])
@@ -173,10 +169,6 @@ def plot_difference(
     title, axes
         As for `plot_graph`.
 
-    Returns
-    -------
-    matplotlib.figure.Figure
-
     Examples
     --------
     >>> shares = np.array([[0, 0.9], [0, 0]])
@@ -206,10 +198,6 @@ def plot_counts(
         Number of tasks, the upper end of the colour scale.
     title, axes
         As for `plot_graph`.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
 
     Examples
     --------
@@ -259,18 +247,7 @@ def plot_degrees(
     title: str | None = None,
     axes: Any = None,
 ) -> Any:
-    """Draw a number per variable for two groups, side by side.
-
-    Parameters
-    ----------
-    degrees_a, degrees_b : array (p,)
-        Numbers per variable, such as mean numbers of edges.
-    variables : sequence of str
-    labels : (str, str)
-        Names of the groups.
-    title, axes
-        As for `plot_graph`.
-    """
+    """Draw a number per variable (p,), such as the mean number of edges, for two groups side by side."""
     p = len(variables)
     figure, axes = _canvas(axes, (5.6, min(1.2 + 0.34 * p, 30)))
     places = np.arange(p)

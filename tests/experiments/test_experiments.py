@@ -227,7 +227,7 @@ def test_damage_is_said(tmp_path, experiment):
             "line 20: this cell occurs twice",
         ),
         (lambda text: text.replace(",1,0.1", ",7,0.1", 1), "a cell of seed 7, not 1"),
-        (lambda text: text.encode() + b"\xff\n", "is damaged"),
+        (lambda text: text.encode() + b"\xff\n", "is not UTF-8 text"),
     ],
 )
 def test_rows_that_cannot_be_taken_over_are_named_and_stay(tmp_path, experiment, damage, message):

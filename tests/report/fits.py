@@ -1,9 +1,9 @@
 """Fitted estimators with made-up results: whatever a page must show, without waiting for it."""
 
 import numpy as np
-from mtgbn.learn.em import Iteration
 
 from mtgbn import MTGBN, Tasks
+from mtgbn.learn.joint import Iteration
 from mtgbn.learn.probabilities import EdgeDiagnostics
 from mtgbn.learn.relatedness import Relatedness
 from mtgbn.model.edge_prior import EdgePrior
@@ -37,7 +37,7 @@ def made_up(m, p, *, n_edges=None, variables=None, names=None, posterior=False, 
     )
     reversible = graphs & (rng.random(graphs.shape) < 0.3)
     cpdags = graphs | reversible.transpose(0, 2, 1)
-    learner._store(tasks, graphs, EdgePrior(0.1, 2.0), cpdags)
+    learner.store_graphs(tasks, graphs, EdgePrior(0.1, 2.0), cpdags)
     learner.coefficients_ = np.where(graphs, rng.normal(0, 0.5, graphs.shape), 0.0)
     learner.covariances_ = scatters / 30
     learner.residual_variances_ = np.ones((m, p))

@@ -18,6 +18,7 @@ from mtgbn._utils.files import writing
 from mtgbn.errors import ConvergenceWarning, InputError, NotFittedError
 from mtgbn.graphs import cpdag
 from mtgbn.graphs.convert import from_dot, from_graphml
+from mtgbn.paper import PaperMTGBN
 from mtgbn.results import summarise
 from mtgbn.results.fit_tables import edge_directions
 from mtgbn.results.folder import _digest
@@ -55,7 +56,7 @@ def fitted(tasks):
     kinds = {
         "MTGBN": MTGBN(**options, **QUICK),
         "MTGBN, posterior": MTGBN(inference="posterior", edge_prior="sampled", **QUICK),
-        "MTGBN, restricted": MTGBN(structure_prior="restricted", nu0=30, **QUICK),
+        "PaperMTGBN": PaperMTGBN(search="boss", nu0=30, n_draws=24, random_state=3),
         "MTGBN, matrix": MTGBN(edge_prior=(matrix, 2.0), nu0="auto", **QUICK),
         "SIG": SIG(**options, random_state=3),
         "SIG, matrix": SIG(edge_prior=matrix, random_state=3),
@@ -107,7 +108,7 @@ def contents(folder):
 
 
 KINDS = [
-    *("MTGBN", "MTGBN, posterior", "MTGBN, restricted", "MTGBN, matrix", "MTGBN, missing"),
+    *("MTGBN", "MTGBN, posterior", "PaperMTGBN", "MTGBN, matrix", "MTGBN, missing"),
     *("SIG", "SIG, matrix", "AVG"),
 ]
 
@@ -307,7 +308,7 @@ def test_graphs_are_written_for_every_task_under_harmless_names(fitted, tmp_path
         assert sorted(found) == sorted(estimator.graphs_.tolist())
 
 
-@pytest.mark.parametrize("kind", ["MTGBN", "MTGBN, restricted"])
+@pytest.mark.parametrize("kind", ["MTGBN", "PaperMTGBN"])
 def test_netcdf_is_read_by_xarray(fitted, tmp_path, kind):
     draws = fitted[kind].draws_
     save_result(fitted[kind], tmp_path, draws_format="netcdf")
@@ -525,7 +526,7 @@ def test_the_summary_says_how_alike_the_tasks_are(fitted):
         number, *rough = cells["leave-one-out"].split()
         assert float(number) == round(estimator.relatedness_.leave_one_out[t], 3)
         assert bool(rough) == (estimator.relatedness_.pareto[t] > 0.7)
-    for kind in ("MTGBN, restricted", "SIG"):
+    for kind in ("PaperMTGBN", "SIG"):
         assert "membership" not in summarise(fitted[kind]).tasks.columns
 
 
@@ -554,7 +555,7 @@ def test_the_summary_of_a_posterior_says_how_far_to_trust_it(fitted):
 
 def test_the_summary_speaks_of_directions_that_were_chosen(fitted, tasks):
     alone = SIG(random_state=0).fit(tasks)
-    for estimator in (alone, fitted["MTGBN, restricted"], fitted["MTGBN"]):
+    for estimator in (alone, fitted["PaperMTGBN"], fitted["MTGBN"]):
         text = " ".join(summarise(estimator).lines)
         has_chosen = np.isfinite(estimator.agreement_)
         assert (f"{estimator.agreement_:.0%} of the chosen directions" in text) == has_chosen

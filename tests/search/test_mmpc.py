@@ -318,7 +318,7 @@ def test_what_cannot_be_tested_is_no_candidate():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: mmpc(np.eye(3), 9, alpha=0), "alpha must be a number between 0 and 1; got 0"),
+        (lambda: mmpc(np.eye(3), 9, alpha=0), r"alpha must be a number in \(0, 1\); got 0"),
         (lambda: mmpc(np.eye(3), 9, alpha=1.0), "alpha"),
         (lambda: mmpc(np.eye(3), 9, alpha="low"), "alpha"),
         (lambda: mmpc(np.eye(3), 9, alpha=float("nan")), "alpha"),

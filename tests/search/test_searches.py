@@ -11,7 +11,8 @@ import pytest
 from mtgbn.errors import GraphError, InputError
 from mtgbn.graphs import is_dag, skeleton
 from mtgbn.graphs.dags import v_structures
-from mtgbn.model import log_marginal_likelihood, log_structure_prior
+from mtgbn.model.densities import log_marginal_likelihood
+from mtgbn.paper.structure_priors import gather_prior_scores, log_structure_prior
 from mtgbn.search import Knowledge, backward
 from mtgbn.search.backward import delete_backward
 from mtgbn.search.boss import boss
@@ -46,7 +47,7 @@ class Problem(NamedTuple):
     odds: np.ndarray
 
     def scores(self, draw=slice(None)) -> LocalScores:
-        return gather_scores(
+        return gather_prior_scores(
             self.scatter, self.n, self.draws[draw], self.nu0, self.prior, self.odds
         )
 
@@ -241,7 +242,7 @@ def test_orders_of_many_variables_are_searched_with_fewer_draws_and_polished_wit
     scatter = np.cov(rows.T) * 149
     roots = rng.normal(size=(n_draws, p, 4 * p))
     draws = roots @ roots.transpose(0, 2, 1) / p
-    scores = gather_scores(scatter, 149.0, draws, p + 9.0, "uniform", -3.0)
+    scores = gather_scores(scatter, 149.0, draws, p + 9.0, -3.0)
     found = search_graph(scores, random_state=0)
     assert found.score == pytest.approx(graph_score(scores, found.adjacency), abs=1e-6)
     thorough = hill_climb(scores, initial=boss(scores, random_state=0).adjacency, tabu=10)

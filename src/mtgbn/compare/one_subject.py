@@ -198,7 +198,7 @@ def compare_with_group(
     fitted = MTGBN(**estimator.get_params()).set_params(n_jobs=1, random_state=seed)
     with without_convergence_warnings():
         fitted.fit(group)
-    single = fitted.fit_task(subject, alone=True)
+    single = fitted.fit_task(subject, single=True)
     pairs = np.triu_indices(group.n_variables, 1)
     subject = subject.select_variables(group.variables)
     scatters = np.concatenate([group.scatters, subject.scatters])

@@ -75,32 +75,11 @@ def measure(experiment: Experiment, graphs: np.ndarray, truths: np.ndarray) -> R
 
 
 def run_cell(cell: Cell, seed: int) -> tuple[Row, float]:
-    """Compute a cell.
+    """Compute a cell; returns its row and the CPU seconds of the fit.
 
-    The data depend only on the setting, the seed and the repetition, so that all methods get the same
-    data, and data of settings that differ in one number have as much in common as possible.
-
-    Parameters
-    ----------
-    cell : Cell
-        As `cells_of` gives them.
-    seed : int
-        Seed of the whole experiment.
-
-    Returns
-    -------
-    row : dict
-        The setting, the repetition, the method and all measures.
-    seconds : float
-        CPU time of the fit.
-
-    Examples
-    --------
-    >>> from mtgbn.experiments import EXPERIMENTS, cells_of
-    >>> cell = next(cells_of(EXPERIMENTS["task-number"], quick=True, methods=("AVG",)))
-    >>> row, seconds = run_cell(cell, seed=1)
-    >>> row["method"], 0 <= row["skeleton_error"] <= 1
-    ('AVG', True)
+    The data depend only on the setting, the seed of the experiment and the repetition, so that all
+    methods get the same data, and data of settings that differ in one number have as much in common as
+    possible.
     """
     experiment = EXPERIMENTS[cell.experiment]
     data_seed, fit_seed = np.random.SeedSequence([seed, cell.repetition]).spawn(2)

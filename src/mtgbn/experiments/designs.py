@@ -37,24 +37,12 @@ _MAIN = ("SIG", "AVG", "MTGBN-paper", "MTGBN")
 class Experiment(NamedTuple):
     """The simulations behind one figure or table of the paper.
 
-    Attributes
-    ----------
-    name, title : str
-    axis : str
-        Key of the settings that the horizontal axis of the figure shows.
-    rows, columns : tuple of str
-        Keys of the settings that vary between the rows and between the columns of panels.
-    simulate : callable
-        Makes data with known truth from a setting and a random generator.
-    has_directions : bool
-        Whether the true graphs are DAGs; otherwise they are undirected.
-    full, quick : tuple of dict
-        Settings of a full and of a quick run. The quick ones are among the full ones, so that a quick
-        run is the beginning of a full run.
-    quick_repetitions : int
-        Repetitions of a quick run.
-    methods : callable
-        Gives the names of the methods that a full run has in a setting.
+    ``axis`` is the key of the settings on the horizontal axis of the figure; the keys ``rows`` and
+    ``columns`` vary between the rows and columns of its panels. ``simulate`` makes data with known
+    truth from a setting; ``has_directions`` says whether the true graphs are DAGs or undirected.
+    The settings of a ``quick`` run are among those of a ``full`` run, so that a quick run is the
+    beginning of a full run. ``methods`` gives the names of the methods that a full run has in a
+    setting.
     """
 
     name: str
@@ -90,25 +78,11 @@ class Cell(NamedTuple):
 
 
 def _thresholded(setting: Setting, rng: np.random.Generator) -> Simulation:
-    return simulate_thresholded(
-        setting["n_tasks"],
-        15,
-        setting["n_rows"],
-        nu0=setting["nu0"],
-        density=setting["density"],
-        random_state=rng,
-    )
+    return simulate_thresholded(n_variables=15, **setting, random_state=rng)
 
 
 def _perturbed(setting: Setting, rng: np.random.Generator) -> Simulation:
-    return simulate_perturbed(
-        setting["network"],
-        10,
-        setting["n_rows"],
-        level=setting["level"],
-        relative_to=setting["relative_to"],
-        random_state=rng,
-    )
+    return simulate_perturbed(n_tasks=10, **setting, random_state=rng)
 
 
 def _grid(**values: tuple) -> tuple[Setting, ...]:

@@ -41,10 +41,6 @@ def draw_figure(experiment: Experiment, summaries: list[Summary]) -> Any:
     """Draw the means of an experiment, with a panel for each row and column of its settings.
 
     If no settings vary between columns, there is a column for each of the paper's four measures.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
     """
     figure_class = require("matplotlib.figure", "plot", "figures").Figure
     row_values = _values(experiment.rows, summaries)
@@ -62,7 +58,10 @@ def draw_figure(experiment: Experiment, summaries: list[Summary]) -> Any:
             _draw_lines(panel, experiment, summaries, chosen, measure)
             if experiment.name == "sample-size" and measure == "skeleton_error":
                 panel.axhspan(*_PAPERS_RANGE, color="0.9", label="MTGBN in the paper's text")
-            panel.set_title(_title(chosen), fontsize="medium")
+            words = (
+                f"{_AXIS_LABELS.get(key, key.replace('_', ' '))} {chosen[key]}" for key in chosen
+            )
+            panel.set_title(", ".join(words), fontsize="medium")
             panel.set_ylabel(_AXIS_LABELS[measure])
             if row == n_rows - 1:
                 panel.set_xlabel(_AXIS_LABELS[experiment.axis])
@@ -106,9 +105,3 @@ def _values(keys: tuple[str, ...], summaries: list[Summary]) -> list[Setting]:
     """The combinations of values of these keys that occur, in order; without keys, one empty one."""
     found = {tuple(each.setting[key] for key in keys): None for each in summaries}
     return [dict(zip(keys, values, strict=True)) for values in found] or [{}]
-
-
-def _title(chosen: Setting) -> str:
-    return ", ".join(
-        f"{_AXIS_LABELS.get(key, key.replace('_', ' '))} {value}" for key, value in chosen.items()
-    )

@@ -16,16 +16,9 @@ from mtgbn.experiments.store import Store
 from mtgbn.learn.parallel import SECONDS_FOR_A_WORKER
 
 # One thread per process: there are enough cells, and results must not depend on the number of threads.
-_ONE_THREAD = dict.fromkeys(
-    (
-        "OMP_NUM_THREADS",
-        "OPENBLAS_NUM_THREADS",
-        "MKL_NUM_THREADS",
-        "NUMBA_NUM_THREADS",
-        "VECLIB_MAXIMUM_THREADS",
-    ),
-    "1",
-)
+_ONE_THREAD = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "NUMBA")} | {
+    "VECLIB_MAXIMUM_THREADS": "1"
+}
 
 # How often in a row processes may be killed without finishing a cell.
 _MOST_DEATHS = 3
@@ -55,19 +48,9 @@ def run_cells(
 ) -> list[Failure]:
     """Compute cells and store each as soon as it is finished; returns the cells that failed.
 
-    Parameters
-    ----------
-    cells : list of Cell
-        Finished cells are removed from the list.
-    seed : int
-        Seed of the whole experiment.
-    store : Store
-    jobs : int
-        Number of processes on this machine.
-    client : distributed.Client, optional
-        A cluster to compute on instead. It repeats the cells of workers that are killed.
-    done : callable
-        Called with every finished cell and its CPU seconds.
+    ``cells`` loses those that are finished. Without a Dask ``client``, ``jobs`` processes of this
+    machine compute; a cluster repeats the cells of workers that are killed. ``done`` is called with
+    every finished cell and its CPU seconds.
     """
     failures: list[Failure] = []
 

@@ -5,8 +5,6 @@ one writes: ``pandas.read_sql("select * from cells", sqlite3.connect("cells.sqli
 """
 
 import contextlib
-import csv
-import io
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator
@@ -14,6 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import mtgbn
+from mtgbn._utils.tables import parse_table, read_text, table_text
 from mtgbn.errors import InputError
 from mtgbn.experiments.cells import Row, measures_of
 from mtgbn.experiments.designs import METHODS, Cell, Experiment
@@ -25,29 +24,17 @@ _SECONDS_TO_WAIT = 300.0
 
 
 class Store:
-    """The finished cells of one experiment; a context manager.
+    """The finished cells of one experiment, in ``cells.sqlite`` of a folder; a context manager.
 
-    Parameters
-    ----------
-    folder : path
-        Folder of the file ``cells.sqlite``. A new file takes over the rows of ``rows.csv``, if an
-        earlier run left it in the folder.
-    experiment : Experiment
-    seed : int
-        Seed of the whole experiment; a store of another seed is refused.
+    A new file takes over the rows of ``rows.csv``, if an earlier run left it in the folder. A file
+    with cells of another experiment or of another seed is refused.
     """
 
     def __init__(self, folder: Path, experiment: Experiment, seed: int) -> None:
         self.experiment = experiment
         self.seed = seed
-        self.columns = (
-            *experiment.keys,
-            "repetition",
-            "method",
-            *measures_of(experiment),
-            "converged",
-        )
-        self._key = self.columns[: self.columns.index("method") + 1]
+        self._key = (*experiment.keys, "repetition", "method")
+        self.columns = (*self._key, *measures_of(experiment), "converged")
         self._path = folder / _FILE
         with self._guarded():
             # We begin transactions ourselves, so that the file is set up completely or not at all.
@@ -85,9 +72,8 @@ class Store:
         try:
             yield
         except BaseException:
-            with contextlib.suppress(
-                sqlite3.Error
-            ):  # with a full disk, SQLite has rolled back already
+            # With a full disk, SQLite has rolled back already.
+            with contextlib.suppress(sqlite3.Error):
                 self._connection.execute("rollback")
             raise
         self._connection.execute("commit")
@@ -121,39 +107,33 @@ class Store:
         return not found
 
     def _take_over(self, path: Path) -> None:
-        expected = (*self.columns, "seed", "version")
-        try:
-            with path.open(encoding="utf-8-sig", newline="") as file:
-                reader = csv.reader(file, strict=True)
-                if tuple(next(reader, ())) != expected:
+        expected = [*self.columns, "seed", "version"]
+        lines = parse_table(read_text(path), ",", str(path))
+        if not lines or lines[0].cells != expected:
+            raise InputError(
+                f"{str(path)!r} is not from this experiment; use another folder, or remove it"
+            )
+        for number, cells in lines[1:]:
+            where = f"{str(path)!r}, line {number}"
+            if len(cells) != len(expected):
+                raise InputError(
+                    f"{where}: {len(cells)} fields instead of {len(expected)}; repair or remove the line"
+                )
+            row = {name: _value(text) for name, text in zip(expected, cells, strict=True)}
+            for name in self.columns[len(self._key) :]:
+                if isinstance(row[name], str):
                     raise InputError(
-                        f"{str(path)!r} is not from this experiment; use another folder, or remove it"
+                        f"{where}: {name} is {row[name]!r}, not a number; repair the line"
                     )
-                for texts in reader:
-                    self._take_over_row(path, reader.line_num, expected, texts)
-        except (UnicodeDecodeError, csv.Error) as error:
-            raise InputError(f"{str(path)!r} is damaged ({error}); repair or remove it") from error
-
-    def _take_over_row(
-        self, path: Path, line: int, expected: tuple[str, ...], texts: list[str]
-    ) -> None:
-        where = f"{str(path)!r}, line {line}"
-        if len(texts) != len(expected):
-            raise InputError(
-                f"{where}: {len(texts)} fields instead of {len(expected)}; repair or remove the line"
-            )
-        row = {name: _value(text) for name, text in zip(expected, texts, strict=True)}
-        for name in self.columns[self.columns.index("method") + 1 :]:
-            if isinstance(row[name], str):
-                raise InputError(f"{where}: {name} is {row[name]!r}, not a number; repair the line")
-        if row["seed"] != self.seed:
-            raise InputError(
-                f"{where}: a cell of seed {row['seed']}, not {self.seed}; use another folder or seed"
-            )
-        try:
-            self._insert(row, None, str(row["version"]))
-        except sqlite3.IntegrityError:
-            raise InputError(f"{where}: this cell occurs twice; remove one") from None
+            if row["seed"] != self.seed:
+                raise InputError(
+                    f"{where}: a cell of seed {row['seed']}, not {self.seed}; use another folder or "
+                    "seed"
+                )
+            try:
+                self._insert(row, None, str(row["version"]))
+            except sqlite3.IntegrityError:
+                raise InputError(f"{where}: this cell occurs twice; remove one") from None
 
     def _insert(self, row: Row, seconds: float | None, version: str) -> None:
         values = [*(row[name] for name in self.columns), seconds, version]
@@ -219,12 +199,9 @@ class Store:
 
     def as_csv(self) -> str:
         """All rows as text, numbers in full; a missing value is an empty field."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow((*self.columns, "seed", "version"))
-        for row in self._stored():
-            writer.writerow([*(row[name] for name in self.columns), self.seed, row["version"]])
-        return text.getvalue()
+        header = (*self.columns, "seed", "version")
+        rows = ({**row, "seed": self.seed} for row in self._stored())
+        return table_text([header, *([row[name] for name in header] for row in rows)], ",")
 
 
 def _value(text: str) -> float | int | str | None:

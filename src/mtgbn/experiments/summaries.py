@@ -1,11 +1,11 @@
 """Means over repetitions with standard errors: as CSV, and as Markdown beside the paper's numbers."""
 
-import csv
-import io
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from mtgbn._utils.tables import table_text
 from mtgbn.experiments.cells import Row, measures_of
 from mtgbn.experiments.designs import Experiment, Setting
 
@@ -44,25 +44,23 @@ class Summary(NamedTuple):
 
     def mean(self, measure: str) -> float:
         """Mean over the repetitions that have a value."""
-        values = self.values[measure]
-        known = values[~np.isnan(values)]
+        known = self._known(measure)
         return float(known.mean()) if known.size else float("nan")
 
     def error(self, measure: str) -> float:
         """Standard error of the mean; nan with fewer than two values."""
-        values = self.values[measure]
-        known = values[~np.isnan(values)]
+        known = self._known(measure)
         return float(known.std(ddof=1) / np.sqrt(known.size)) if known.size > 1 else float("nan")
+
+    def _known(self, measure: str) -> np.ndarray:
+        values = self.values[measure]
+        return values[~np.isnan(values)]
 
 
 def summarise(experiment: Experiment, rows: list[Row]) -> list[Summary]:
     """Group rows by setting and method; settings are sorted by their values."""
-    groups: dict[tuple[Any, ...], list[Row]] = {}
-    for row in rows:
-        key = (*(row[name] for name in experiment.keys), row["method"])
-        groups.setdefault(key, []).append(row)
     found = []
-    for key, members in groups.items():
+    for key, members in _grouped(experiment, rows).items():
         members = sorted(members, key=lambda row: row["repetition"])
         values = {
             name: np.array([np.nan if row[name] is None else row[name] for row in members], float)
@@ -74,6 +72,15 @@ def summarise(experiment: Experiment, rows: list[Row]) -> list[Summary]:
     return sorted(found, key=lambda each: tuple(each.setting.values()))
 
 
+def _grouped(experiment: Experiment, rows: Iterable[Row]) -> dict[tuple[Any, ...], list[Row]]:
+    """Rows by the values of their setting and their method."""
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        key = (*(row[name] for name in experiment.keys), row["method"])
+        groups.setdefault(key, []).append(row)
+    return groups
+
+
 def as_csv(experiment: Experiment, summaries: list[Summary]) -> str:
     """Mean and standard error of every measure, with one line per setting and method."""
     measures = measures_of(experiment)
@@ -83,21 +90,18 @@ def as_csv(experiment: Experiment, summaries: list[Summary]) -> str:
         numbers = [f(name) for name in measures for f in (each.mean, each.error)]
         texts = ["" if np.isnan(number) else repr(number) for number in numbers]
         lines.append([*each.setting.values(), each.method, len(each.repetitions), *texts])
-    return _text(lines)
+    return table_text(lines, ",")
 
 
 def times_as_csv(experiment: Experiment, seconds: list[tuple[Row, float]]) -> str:
     """Mean CPU seconds of a fit per setting and method; they differ from run to run."""
-    groups: dict[tuple[Any, ...], list[float]] = {}
-    for row, value in seconds:
-        key = (*(row[name] for name in experiment.keys), row["method"])
-        groups.setdefault(key, []).append(value)
+    rows = ({**row, "seconds": value} for row, value in seconds)
+    groups = sorted(_grouped(experiment, rows).items(), key=lambda item: tuple(map(str, item[0])))
     lines: list[list[Any]] = [[*experiment.keys, "method", "cells", "cpu_seconds"]]
-    lines += [
-        [*key, len(values), f"{np.mean(values):.3g}"]
-        for key, values in sorted(groups.items(), key=lambda item: tuple(map(str, item[0])))
-    ]
-    return _text(lines)
+    for key, members in groups:
+        mean = np.mean([row["seconds"] for row in members])
+        lines.append([*key, len(members), f"{mean:.3g}"])
+    return table_text(lines, ",")
 
 
 def main_measure(experiment: Experiment) -> str:
@@ -114,23 +118,17 @@ def as_markdown(experiment: Experiment, summaries: list[Summary]) -> str:
     ]
     has_paper = experiment.has_directions
     title = measure.replace("_", " ")
-    lines = [
+    paragraphs = [
         f"# {experiment.title}",
-        "",
         f"Mean {title} over repetitions ± its standard error; best in bold, where all have the same "
         "repetitions. The last column is MTGBN's minus that of the better baseline, repetition by "
         "repetition: negative is better.",
-        *(
-            [
-                "",
-                "In brackets: the paper's figures, where it has any; its design differs in what it "
-                "leaves open.",
-            ]
-            if has_paper
-            else []
-        ),
-        "",
     ]
+    if has_paper:
+        paragraphs.append(
+            "In brackets: the paper's figures, where it has any; its design differs in what it leaves "
+            "open."
+        )
     header = [*varied, "repetitions", *methods, "MTGBN - better baseline"]
     table = [header, ["---"] * len(header)]
     for of_setting in _by_setting(summaries):
@@ -153,8 +151,8 @@ def as_markdown(experiment: Experiment, summaries: list[Summary]) -> str:
         difference = paired_difference(of_setting, measure)
         last = "-" if difference is None else _with_error(f"{difference[0]:+.4f}", difference[1])
         table.append([*(str(setting[key]) for key in varied), repetitions, *cells, last])
-    lines += ["| " + " | ".join(cells) + " |" for cells in table]
-    return "\n".join([*lines, "", headline(experiment, summaries), ""])
+    paragraphs.append("\n".join("| " + " | ".join(cells) + " |" for cells in table))
+    return "\n\n".join([*paragraphs, headline(experiment, summaries)]) + "\n"
 
 
 def _with_error(number: str, error: float) -> str:
@@ -203,8 +201,9 @@ def headline(experiment: Experiment, summaries: list[Summary]) -> str:
             continue
         setting = next(iter(of_setting.values())).setting
         words = ", ".join(f"{key} {value}" for key, value in setting.items())
-        doubt = ", within one standard error" if value <= spread else ""
-        doubt = ", beyond one standard error" if value > spread else doubt
+        doubt = ""  # with one repetition the standard error is not known
+        if not np.isnan(spread):
+            doubt = f", {'within' if value <= spread else 'beyond'} one standard error"
         behind.append(f"{words} ({name} by {value:.4f}{doubt})")
     total = ahead + len(behind)
     if not total:
@@ -226,9 +225,3 @@ def _papers_figure(setting: Setting, method: str) -> float | None:
         return None
     figures = PAPERS_TABLE.get(setting["network"], {}).get(method)
     return figures[_PAPERS_LEVELS.index(setting["level"])] if figures else None
-
-
-def _text(lines: list[list[Any]]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(lines)
-    return text.getvalue()

@@ -23,7 +23,14 @@ def as_adjacency(adjacency: ArrayLike) -> NDArray[np.bool_]:
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise GraphError(f"an adjacency matrix must be square, but its shape is {matrix.shape}")
     if matrix.dtype != np.bool_:
-        matrix = _as_boolean(matrix)
+        bad = np.argwhere((matrix != 0) & (matrix != 1))
+        if bad.size:
+            i, j = bad[0]
+            raise GraphError(
+                f"entry ({i}, {j}) is {matrix.item(i, j)!r}, but an adjacency matrix holds only 0 "
+                "and 1; for a matrix of weights pass `weights != 0`"
+            )
+        matrix = matrix == 1
     loops = np.flatnonzero(matrix.diagonal())
     if loops.size:
         node = loops[0]
@@ -83,18 +90,6 @@ def cycle_text(nodes: list[int], arrow: str) -> str:
     """A cycle as text, from its smallest node: ``2 -> 5 -> 7 -> 2``."""
     start = nodes.index(min(nodes))
     return arrow.join(str(node) for node in [*nodes[start:], *nodes[: start + 1]])
-
-
-def _as_boolean(matrix: np.ndarray) -> NDArray[np.bool_]:
-    edges = matrix == 1
-    bad = np.argwhere(~(edges | (matrix == 0)))
-    if bad.size:
-        i, j = bad[0]
-        raise GraphError(
-            f"entry ({i}, {j}) is {matrix.item(i, j)!r}, but an adjacency matrix holds only 0 "
-            "and 1; for a matrix of weights pass `weights != 0`"
-        )
-    return edges
 
 
 def _acyclic_prefix(matrix: NDArray[np.bool_]) -> list[int]:

@@ -23,13 +23,8 @@ class JunctionTree(NamedTuple):
     """Maximal cliques of a chordal graph in an order with the running intersection property.
 
     Clique j meets the union of the earlier cliques in ``separators[j]``, which is contained in
-    ``cliques[parents[j]]``. The first clique of each connected component has separator ``()``
-    and parent -1.
-
-    Attributes
-    ----------
-    cliques, separators : tuple of sorted tuples of int
-    parents : tuple of int
+    ``cliques[parents[j]]``. The first clique of each connected component has separator ``()`` and
+    parent -1. Members are sorted.
     """
 
     cliques: tuple[tuple[int, ...], ...]
@@ -52,13 +47,7 @@ def is_chordal(adjacency: ArrayLike) -> bool:
 
 
 def junction_tree(adjacency: ArrayLike) -> JunctionTree:
-    """Cliques and separators of a chordal graph.
-
-    Raises
-    ------
-    GraphError
-        If the graph is not chordal; the message shows a chordless cycle.
-    """
+    """Cliques and separators of a chordal graph; the error for another graph shows a chordless cycle."""
     search = _perfect_search(from_rows(as_undirected(adjacency)))
     cliques: list[int] = []
     separators, parents = [], []
@@ -79,15 +68,7 @@ def junction_tree(adjacency: ArrayLike) -> JunctionTree:
 
 
 def perfect_dag(adjacency: ArrayLike) -> NDArray[np.bool_]:
-    """DAG with the skeleton of a chordal graph and no v-structures.
-
-    Its Markov properties are those of the undirected graph.
-
-    Raises
-    ------
-    GraphError
-        If the graph is not chordal; the message shows a chordless cycle.
-    """
+    """DAG with the skeleton and the Markov properties of a chordal graph, and no v-structures."""
     search = _perfect_search(from_rows(as_undirected(adjacency)))
     return to_rows(search.earlier).T.copy()
 

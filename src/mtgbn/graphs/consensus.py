@@ -9,9 +9,6 @@ Given an order, the best member is found exactly: the undirected components of a
 can be directed independently, and must get no v-structure (`mtgbn.graphs.orientation`). Given the
 members, the order is a linear ordering problem, improved by moving one variable at a time. The two
 steps take turns.
-
-``A[i, j]`` is true when there is an edge i -> j; ``A[i, j]`` and ``A[j, i]`` together are the
-undirected edge i - j.
 """
 
 from typing import NamedTuple
@@ -34,17 +31,10 @@ _MOST_OPERATIONS = 20_000_000
 
 
 class Consensus(NamedTuple):
-    """One DAG per task, and the order of the variables that they follow.
+    """One DAG per task (m, p, p), and the order of the variables that they follow.
 
-    Attributes
-    ----------
-    graphs : array (m, p, p) of bool
-        For each task a DAG of its equivalence class.
-    order : array (p,) of int
-        The variables from first to last.
-    agreement : float
-        Of the reversible edges of all tasks, the share that points along the order in `graphs`;
-        every edge counts once, whatever its weight. NaN if no task has a reversible edge.
+    ``agreement`` is, of the reversible edges of all tasks, the share that points along the order in
+    ``graphs``; every edge counts once, whatever its weight. NaN if no task has a reversible edge.
     """
 
     graphs: NDArray[np.bool_]
@@ -77,13 +67,6 @@ def consensus_members(
     random_state : int, numpy.random.SeedSequence or numpy.random.Generator, optional
         For the restarts. The default is a fixed seed: the same input gives the same result.
 
-    Raises
-    ------
-    InputError
-        If a shape or a weight cannot be used.
-    GraphError
-        If one of the graphs is not a CPDAG; the message names the task.
-
     Examples
     --------
     The data of the first task demand 0 -> 1 <- 2. The second task has the reversible edge 0 - 1, which
@@ -106,7 +89,6 @@ def consensus_members(
         rng = np.random.default_rng(0 if random_state is None else random_state)
     except (TypeError, ValueError) as error:
         raise InputError(f"random_state cannot be used: {error}") from error
-
     search = _Search(classes, reversible, worth)
     best = search.climb(search.first_order())
     for _ in range(search.n_restarts()):
@@ -119,9 +101,9 @@ def consensus_members(
     for task, (graph, members) in enumerate(zip(best.graphs, classes, strict=True)):
         if not np.array_equal(cpdag(graph), members):
             raise AssertionError(f"the DAG chosen for task {task} is not in its equivalence class")
-    along = _along(best.order)
+    place = np.argsort(best.order)
     n_reversible = np.count_nonzero(reversible) // 2
-    n_along = np.count_nonzero(best.graphs & reversible & along)
+    n_along = np.count_nonzero(best.graphs & reversible & (place[:, None] < place))
     agreement = float(n_along / n_reversible) if n_reversible else float("nan")
     return Consensus(best.graphs, best.order, agreement)
 
@@ -178,12 +160,6 @@ def _votes(graphs: NDArray[np.bool_], worth: NDArray[np.int64]) -> NDArray[np.in
     return np.where(graphs, worth, 0).sum(axis=0)
 
 
-def _along(order: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether i comes before j."""
-    place = np.argsort(order)
-    return place[:, None] < place[None, :]
-
-
 def _displace(order: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
     """Take some variables out of the order, few more often than many, and put them anywhere."""
     p = len(order)
@@ -215,13 +191,10 @@ def _check_classes(cpdags: ArrayLike) -> NDArray[np.bool_]:
         wrong = np.argwhere(completed != classes[task])
         if wrong.size:
             i, j = wrong[0]
+            fault = f"the edge {i} - {j} is undirected, but all DAGs of the class have {j} -> {i}"
             if completed[i, j]:
                 fault = (
                     f"the edge {j} -> {i} is directed, but some DAGs of the class have {i} -> {j}"
-                )
-            else:
-                fault = (
-                    f"the edge {i} - {j} is undirected, but all DAGs of the class have {j} -> {i}"
                 )
             raise GraphError(f"task {task} has no CPDAG: {fault}; apply cpdag() to a DAG")
     return classes

@@ -43,15 +43,10 @@ def to_edge_list(
 def from_edge_list(
     edges: Iterable[tuple[Hashable, Hashable]], names: int | Sequence[Hashable]
 ) -> NDArray[np.bool_]:
-    """Adjacency matrix of (source, target) pairs.
+    """Adjacency matrix of (source, target) pairs; an undirected edge is given in both directions.
 
-    Parameters
-    ----------
-    edges : iterable of pairs
-        Repeated pairs count once; an undirected edge is given in both directions.
-    names : int or sequence
-        Number of nodes, which are then called 0, 1, ..., or the names of all nodes in the order
-        of the rows.
+    ``names`` are those of all nodes in the order of the rows, or the number of nodes, which are
+    then called 0, 1, ...
     """
     names = range(names) if isinstance(names, int | np.integer) else names
     index = {name: i for i, name in enumerate(_unique(names))}
@@ -85,7 +80,7 @@ def to_networkx(
     """
     matrix = as_adjacency(adjacency)
     labels = _names_of(matrix, names)
-    graph = require("networkx", "graphs", "graphs of networkx").DiGraph()
+    graph = _networkx().DiGraph()
     graph.add_nodes_from(labels)
     graph.add_edges_from(to_edge_list(matrix, labels))
     return graph
@@ -126,7 +121,11 @@ def from_networkx(
 def to_dot(adjacency: ArrayLike, names: Sequence[Hashable] | None = None) -> str:
     """Graph in the DOT language of Graphviz; an undirected edge is one edge with ``dir=none``."""
     matrix = as_adjacency(adjacency)
-    labels = [f'"{_dot_escape(name)}"' for name in _text_names_of(matrix, names)]
+    # Line breaks are escaped too: a raw one after a backslash would be read as a continued line.
+    labels = [
+        '"' + re.sub(r'[\\"\n\r]', lambda match: _DOT_ESCAPES[match[0]], name) + '"'
+        for name in _text_names_of(matrix, names)
+    ]
     lines = [f"  {label};" for label in labels]
     for i, j in np.argwhere(matrix).tolist():
         if not matrix[j, i]:
@@ -137,10 +136,9 @@ def to_dot(adjacency: ArrayLike, names: Sequence[Hashable] | None = None) -> str
 
 
 def from_dot(text: str) -> tuple[NDArray[np.bool_], list[str]]:
-    """Adjacency matrix and names of a graph in the DOT language.
+    """Adjacency matrix and names of a graph in the DOT language, in the order of their first mention.
 
-    Nodes are in the order of their first mention. An edge is two-way if it has ``dir=none`` or
-    ``dir=both`` or if the graph is not a digraph.
+    An edge is two-way if it has ``dir=none`` or ``dir=both`` or if the graph is not a digraph.
     """
     pydot = require("pydot", "graphs", "DOT files")
     message = io.StringIO()
@@ -173,25 +171,23 @@ def to_graphml(adjacency: ArrayLike, names: Sequence[Hashable] | None = None) ->
                 f"the name {label!r} has a character that XML cannot hold; rename the node or "
                 "use to_dot()"
             )
-    return (
-        "\n".join(
-            require("networkx", "graphs", "graphs of networkx").generate_graphml(
-                to_networkx(matrix, labels)
-            )
-        )
-        + "\n"
-    )
+    lines = _networkx().generate_graphml(to_networkx(matrix, labels))
+    return "\n".join(lines) + "\n"
 
 
 def from_graphml(text: str) -> tuple[NDArray[np.bool_], list[str]]:
     """Adjacency matrix and names (the node ids) of a GraphML text."""
-    networkx = require("networkx", "graphs", "graphs of networkx")
+    networkx = _networkx()
     try:
         graph = networkx.parse_graphml(text)
     except (networkx.NetworkXError, ParseError) as error:
         raise GraphError(f"this is not a GraphML graph: {error}") from error
     matrix, names = from_networkx(graph)
     return matrix, [str(name) for name in names]
+
+
+def _networkx() -> Any:
+    return require("networkx", "graphs", "graphs of networkx")
 
 
 def _unique(names: Iterable[Name]) -> list[Name]:
@@ -215,11 +211,6 @@ def _names_of(matrix: NDArray[np.bool_], names: Sequence[Hashable] | None) -> li
 
 def _text_names_of(matrix: NDArray[np.bool_], names: Sequence[Hashable] | None) -> list[str]:
     return _unique(str(name) for name in _names_of(matrix, names))
-
-
-def _dot_escape(name: str) -> str:
-    # Line breaks too: a raw one after a backslash would be read as a continued line.
-    return re.sub(r'[\\"\n\r]', lambda match: _DOT_ESCAPES[match[0]], name)
 
 
 def _dot_name(identifier: str) -> str:

@@ -1,7 +1,4 @@
-"""Directed acyclic graphs: order, skeleton, v-structures and moral graph.
-
-``A[i, j]`` is true when there is an edge i -> j.
-"""
+"""Directed acyclic graphs: order, skeleton, v-structures and moral graph."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,15 +25,10 @@ def find_cycle(adjacency: ArrayLike) -> list[int]:
 
 
 def topological_order(adjacency: ArrayLike) -> list[int]:
-    """Order the nodes of a DAG such that parents come first.
+    """Order the nodes of a DAG such that parents come first; the error for another graph shows a cycle.
 
     Among the nodes whose parents are all placed, the smallest index comes next, so the order is
     unique.
-
-    Raises
-    ------
-    GraphError
-        If there is a directed cycle; the message shows one.
     """
     return as_dag(adjacency)[1]
 

@@ -1,8 +1,5 @@
 """Markov equivalence: from a DAG to its completed PDAG, and from a PDAG back to a DAG.
 
-``A[i, j]`` is true when there is an edge i -> j; ``A[i, j]`` and ``A[j, i]`` together are the
-undirected edge i - j.
-
 References
 ----------
 Chickering (1995), A transformational characterization of equivalent Bayesian network structures.
@@ -16,6 +13,7 @@ import heapq
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mtgbn._utils.names import listed
 from mtgbn.errors import GraphError
 from mtgbn.graphs._bitsets import from_rows, members, to_rows
 from mtgbn.graphs.checks import as_adjacency, as_dag, cycle_text, directed_cycle
@@ -61,17 +59,11 @@ def cpdag(adjacency: ArrayLike) -> NDArray[np.bool_]:
 
 
 def restricted_cpdag(adjacency: ArrayLike, allowed: ArrayLike) -> NDArray[np.bool_]:
-    """Completed PDAG of a DAG among the equivalent DAGs whose edges are all allowed.
+    """Completed PDAG of a DAG among the equivalent DAGs whose edges are all ``allowed`` (p, p).
 
-    An edge is directed when every such DAG has it in that direction: because all Markov equivalent DAGs
-    do, because the other direction is not allowed, or because other edges that are directed for one of
-    these reasons leave no other direction.
-
-    Parameters
-    ----------
-    adjacency : array (p, p)
-    allowed : array (p, p)
-        ``allowed[i, j]``: i -> j may be there.
+    An edge is directed when every such DAG has it in that direction: because all Markov equivalent
+    DAGs do, because the other direction is not allowed, or because other edges that are directed
+    for one of these reasons leave no other direction.
     """
     allowed = np.asarray(allowed, dtype=bool)
     pdag = cpdag(adjacency)
@@ -108,14 +100,9 @@ def _is_forced(i: int, j: int, directed, undirected, apart) -> bool:
 
 
 def consistent_extension(pdag: ArrayLike) -> NDArray[np.bool_]:
-    """DAG with the skeleton, the directed edges and the v-structures of a PDAG.
+    """DAG with the skeleton, the directed edges and the v-structures of a PDAG, if there is one.
 
     Where the PDAG leaves a choice, edges tend to run from smaller to larger indices.
-
-    Raises
-    ------
-    GraphError
-        If there is no such DAG.
     """
     matrix = as_adjacency(pdag)
     directed = matrix & ~matrix.T
@@ -151,15 +138,10 @@ def consistent_extension(pdag: ArrayLike) -> NDArray[np.bool_]:
                 queued.add(other)
                 heapq.heappush(queue, -other)
     if left:
+        shown = listed(sorted(left), most=_NODES_SHOWN, quote=False)
         raise GraphError(
-            f"no DAG extends this PDAG: each of the nodes {_listing(left)} has a child or an "
+            f"no DAG extends this PDAG: each of the nodes {shown} has a child or an "
             "undirected neighbour that is not adjacent to another neighbour, so none can come "
             "last without a new v-structure; a PDAG from cpdag() always has an extension"
         )
     return extension
-
-
-def _listing(nodes: set[int]) -> str:
-    shown = ", ".join(str(node) for node in sorted(nodes)[:_NODES_SHOWN])
-    more = len(nodes) - _NODES_SHOWN
-    return f"{shown} and {more} more" if more > 0 else shown

@@ -20,25 +20,13 @@ from mtgbn._utils.compiled import ZERO, kernel
 
 
 class _Graph(NamedTuple):
-    """An undirected graph, and the edges that the last options settled.
+    """An undirected graph, and the edges that the last options settled."""
 
-    Attributes
-    ----------
-    adjacent : array (p, p)
-    neighbours : array (p, p)
-        The first ``degree[i]`` elements of row i are the neighbours of node i.
-    degree : array (p,)
-    settled : array (p, p)
-        The last option that settled i -> j.
-    tails, heads : array
-        Room for the edges that one option settles.
-    """
-
-    adjacent: np.ndarray
-    neighbours: np.ndarray
-    degree: np.ndarray
-    settled: np.ndarray
-    tails: np.ndarray
+    adjacent: np.ndarray  # (p, p)
+    neighbours: np.ndarray  # (p, p); the first degree[i] elements of row i are those of node i
+    degree: np.ndarray  # (p,)
+    settled: np.ndarray  # (p, p), the last option that settled i -> j
+    tails: np.ndarray  # with heads, room for the edges that one option settles
     heads: np.ndarray
 
 

@@ -31,6 +31,8 @@ def report_of(
 ) -> Report:
     """Make the page about a fit or a comparison. Needs the extra ``report``.
 
+    Notebooks show the page; its ``save_as_html(path)`` writes it.
+
     Parameters
     ----------
     result : fitted estimator; Study or SubjectStudy; or path
@@ -40,11 +42,6 @@ def report_of(
         line that repeats the fit.
     about : mapping, optional
         Of a comparison: what is known beyond the comparison itself, as for `write_study`.
-
-    Returns
-    -------
-    Report
-        Notebooks show it; ``save_as_html(path)`` writes it.
 
     Examples
     --------

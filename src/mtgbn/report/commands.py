@@ -84,8 +84,10 @@ def _learning(kind: type, settings: Mapping[str, Any]) -> list[str]:
     for name, value in settings.items():
         if name not in _FLAGS or repr(value) == repr(defaults[name]):
             continue
-        text = _edge_prior_text(value) if name == "edge_prior" else str(value)
-        words += [_FLAGS[name], text]
+        if np.ndim(value) == 2:
+            value = "PROBABILITIES.tsv"
+        is_pair = isinstance(value, tuple | list)
+        words += [_FLAGS[name], ",".join(map(str, value)) if is_pair else str(value)]
     return words
 
 
@@ -99,9 +101,3 @@ def _reading(reading: Mapping[str, Any]) -> list[str]:
         if reading.get(name) is not None:
             words += [flag, str(reading[name])]
     return words
-
-
-def _edge_prior_text(value: Any) -> str:
-    if np.ndim(value) == 2:
-        return "PROBABILITIES.tsv"
-    return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)

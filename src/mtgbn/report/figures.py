@@ -29,13 +29,11 @@ def circle_pictures(
     panels: Sequence[tuple[str, np.ndarray]], variables: Sequence[str], words: str
 ) -> list[Picture]:
     """Networks on circles, from their names and weights."""
-    return [
-        _picture_of(
-            plot.plot_graph(_thinned(weights), variables, title=name, largest=1.0),
-            f"{name}: {words}",
-        )
-        for name, weights in panels
-    ]
+    pictures = []
+    for name, weights in panels:
+        figure = plot.plot_graph(_thinned(weights), variables, title=name, largest=1.0)
+        pictures.append(_picture_of(figure, f"{name}: {words}"))
+    return pictures
 
 
 def counts_pictures(

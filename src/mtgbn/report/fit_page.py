@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from mtgbn._utils.names import listed
 from mtgbn.report.brain_regions import labels_of, map_positions
 from mtgbn.report.commands import fit_command
 from mtgbn.report.page import Report, brief, render, sentence
@@ -28,7 +29,13 @@ def fit_report(estimator: FittedEstimator, about: Mapping[str, Any]) -> Report:
     reading = about.get("reading")
     graphs = estimator.graphs_
     m, p = graphs.shape[:2]
-    n_shown = _tasks_to_show(graphs)
+    # The first tasks that have no more than _MOST_EDGES edges in all; at least one.
+    total = graphs.sum(axis=(1, 2)).cumsum()
+    n_shown = max(1, int(np.searchsorted(total, _MOST_EDGES, side="right")))
+    left_out = (
+        f"The page has the networks of the first {n_shown} of {m} tasks, so that it opens quickly; the "
+        "others are in edges.tsv. The shared network, the heat map and all sums are of all tasks."
+    )
     counts = graphs.sum(axis=0)
     edges, tasks = edge_table(estimator, n_shown), task_table(estimator)
     history = history_table(estimator)
@@ -58,7 +65,7 @@ def fit_report(estimator: FittedEstimator, about: Mapping[str, Any]) -> Report:
         notes=_notes(estimator),
         words=fit_in_words(estimator),
         facts=_facts(estimator),
-        left_out=_left_out(m, n_shown),
+        left_out=left_out if n_shown < m else None,
         regions=labels_of(estimator.variables_),
         n_edges=int(graphs.sum()),
         n_tasks=m,
@@ -66,26 +73,14 @@ def fit_report(estimator: FittedEstimator, about: Mapping[str, Any]) -> Report:
         task_columns=tasks.columns,
         is_posterior=hasattr(estimator, "edge_probabilities_"),
         has_relatedness=hasattr(estimator, "relatedness_"),
-        diagnostics=_diagnostics(estimator),
+        diagnostics=[
+            (_DIAGNOSTICS.get(name, name.replace("_", " ")), value)
+            for name, value in getattr(estimator, "diagnostics_", {}).items()
+        ],
         settings=_settings(about["settings"]),
         versions=list(about.get("versions", {}).items()),
         command=None if reading is None else fit_command(estimator, reading),
         python=repr(_with_seed(estimator)) + ".fit(tasks)",
-    )
-
-
-def _tasks_to_show(graphs: np.ndarray) -> int:
-    """How many of the first tasks have no more than _MOST_EDGES edges in all; at least one."""
-    total = graphs.sum(axis=(1, 2)).cumsum()
-    return max(1, int(np.searchsorted(total, _MOST_EDGES, side="right")))
-
-
-def _left_out(m: int, n_shown: int) -> str | None:
-    if n_shown == m:
-        return None
-    return (
-        f"The page has the networks of the first {n_shown} of {m} tasks, so that it opens quickly; the "
-        "others are in edges.tsv. The shared network, the heat map and all sums are of all tasks."
     )
 
 
@@ -97,14 +92,14 @@ def _notes(estimator: FittedEstimator) -> list[str]:
         notes.append(
             "There is only one task, so that no information could be shared between tasks."
         )
-    if counts.sum() == 0:
+    empty = [name for name, n in zip(estimator.task_names_, counts, strict=True) if n == 0]
+    if len(empty) == len(counts):
         notes.append(
             "No edges were found in any task: the data do not show that any variables depend on each "
             "other."
         )
-    elif (counts == 0).any():
-        empty = [name for name, n in zip(estimator.task_names_, counts, strict=True) if n == 0]
-        some = ", ".join(empty[:5]) + (f" and {len(empty) - 5} more" if len(empty) > 5 else "")
+    elif empty:
+        some = listed(empty, quote=False)
         notes.append(f"No edges were found in {len(empty)} of {len(counts)} tasks: {some}.")
     return notes
 
@@ -123,13 +118,6 @@ def _facts(estimator: FittedEstimator) -> list[tuple[str, str]]:
     if hasattr(estimator, "converged_"):
         facts.append(("converged", "yes" if estimator.converged_ else "no"))
     return facts
-
-
-def _diagnostics(estimator: FittedEstimator) -> list[tuple[str, float]]:
-    found = getattr(estimator, "diagnostics_", {})
-    return [
-        (_DIAGNOSTICS.get(name, name.replace("_", " ")), value) for name, value in found.items()
-    ]
 
 
 def _rhat_histogram(estimator: FittedEstimator) -> list[list[Any]] | None:

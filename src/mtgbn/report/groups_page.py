@@ -32,7 +32,11 @@ def groups_report(comparison: ComparisonTables) -> Report:
     networks, templates = [], []
     for name, fits in about["templates"].items():
         variables = fits["variables"]
-        counts = [_matrix(records["counts"], name, variables, f"count_{key}") for key in "ab"]
+        counts = _counts(records["counts"], name, variables)
+        by_method = []
+        for method in methods:
+            a, b = _counts(records["methods"], name, variables, f"{method}_")
+            by_method.append((method, a / sizes[0] - b / sizes[1]))
         networks.append(
             {
                 "variables": variables,
@@ -52,10 +56,7 @@ def groups_report(comparison: ComparisonTables) -> Report:
                     f"Edges at every variable per subject in {labels[0]} and in {labels[1]}, {name}",
                 ),
                 "methods": figures.circle_pictures(
-                    [
-                        (method, _difference(records["methods"], name, variables, method, sizes))
-                        for method in methods
-                    ],
+                    by_method,
                     variables,
                     f"difference of the groups' networks at the same density, {name}",
                 ),
@@ -84,21 +85,19 @@ def groups_report(comparison: ComparisonTables) -> Report:
     )
 
 
-def _matrix(rows: Records, template: str, variables: list[str], column: str) -> np.ndarray:
+def _counts(
+    rows: Records, template: str, variables: list[str], prefix: str = ""
+) -> list[np.ndarray]:
+    """How many subjects of group a and of group b have i -> j."""
     place = {name: k for k, name in enumerate(variables)}
-    found = np.zeros((len(variables),) * 2, dtype=int)
+    found = [np.zeros((len(variables),) * 2, dtype=int) for _ in "ab"]
     for row in rows:
         if row["template"] == template:
-            found[place[row["source"]], place[row["target"]]] = int(row[column])
+            for counts, key in zip(found, "ab", strict=True):
+                counts[place[row["source"]], place[row["target"]]] = int(
+                    row[f"{prefix}count_{key}"]
+                )
     return found
-
-
-def _difference(
-    rows: Records, template: str, variables: list[str], method: str, sizes: tuple[int, int]
-) -> np.ndarray:
-    """Share of group a minus share of group b that have i -> j, by one method."""
-    a, b = (_matrix(rows, template, variables, f"{method}_count_{key}") for key in "ab")
-    return a / sizes[0] - b / sizes[1]
 
 
 def _degrees(

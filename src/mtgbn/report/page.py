@@ -50,17 +50,7 @@ class Report:
 
 
 def render(template: str, data: dict[str, Any], **context: Any) -> Report:
-    """Fill in a template.
-
-    Parameters
-    ----------
-    template : str
-        File in ``templates/``.
-    data : dict
-        Data for the scripts of the page, as JSON.
-    **context
-        Values for the template; text is escaped.
-    """
+    """Fill in a file of ``templates/``; ``data`` is for the scripts of the page."""
     jinja2 = require("jinja2", "report", "reports")
     safe = require("markupsafe", "report", "reports").Markup
     environment = jinja2.Environment(
@@ -76,13 +66,8 @@ def render(template: str, data: dict[str, Any], **context: Any) -> Report:
         version=mtgbn.__version__,
         style=safe(_text("static", "report.css")),
         scripts=[
-            safe(text)
-            for text in (
-                _text("vendor", "cytoscape.min.js"),
-                _text("static", "tables.js"),
-                _text("static", "networks.js"),
-                _text("static", "report.js"),
-            )
+            safe(_text("vendor", "cytoscape.min.js")),
+            *(safe(_text("static", f"{name}.js")) for name in ("tables", "networks", "report")),
         ],
         data=safe(_json_for_script(data)),
     )

@@ -42,9 +42,8 @@ def encode_estimator(
 ) -> tuple[dict[str, Any], Arrays]:
     """What ``result.json`` says about a fit, and the arrays that go beside it."""
     tasks = estimator.tasks_
-    arrays = {name: getattr(estimator, f"{name}_") for name in _NETWORK_ARRAYS} | _task_arrays(
-        tasks
-    )
+    arrays = {name: getattr(estimator, f"{name}_") for name in _NETWORK_ARRAYS}
+    arrays |= _task_arrays(tasks)
     settings = estimator.get_params()
     settings.pop("n_jobs", None)  # it does not change the result
     if "edge_prior" in settings:

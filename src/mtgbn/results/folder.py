@@ -43,7 +43,8 @@ def save_result(
 ) -> Path:
     """Write a fitted estimator to a folder, which is made if it does not exist.
 
-    A result that the folder holds already is replaced, with all its files; other files stay.
+    A result that the folder holds already is replaced, with all its files; other files stay. Returns
+    the path of ``result.json``.
 
     Parameters
     ----------
@@ -58,11 +59,6 @@ def save_result(
         Also write every task's graph, into a subfolder named like the format.
     reading : mapping, optional
         How the data were read (options of `Tasks.from_any`), for readers who want to repeat the fit.
-
-    Returns
-    -------
-    Path
-        The file ``result.json``.
 
     Examples
     --------
@@ -134,19 +130,8 @@ def _replace_result(folder: Path, contents: dict[str, bytes]) -> None:
 def load_result(folder: str | os.PathLike[str]) -> FittedEstimator:
     """Read a fitted estimator from a folder that `save_result` or `mtgbn fit` wrote.
 
-    Parameters
-    ----------
-    folder : path
-
-    Returns
-    -------
-    MTGBN, SIG or AVG
-        With all attributes of the fitted estimator.
-
-    Raises
-    ------
-    InputError
-        If the folder holds no whole result: a file is missing, cut short, changed or of another kind.
+    Returns the fitted estimator with all its attributes. A folder that holds no whole result, because a
+    file is missing, cut short, changed or of another kind, is refused with an `InputError`.
 
     Examples
     --------
@@ -171,22 +156,18 @@ def load_result(folder: str | os.PathLike[str]) -> FittedEstimator:
         if hashlib.sha256(content).hexdigest() != digest:
             raise _damaged(path, "it is not the file that was written with result.json")
     try:
-        return _restored(folder, about)
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise _damaged(folder / RESULT_FILE, f"{type(error).__name__}: {error}") from error
-
-
-def _restored(folder: Path, about: dict[str, Any]) -> FittedEstimator:
-    try:
         arrays = read_npz(folder / _NETWORKS_FILE)
     except (OSError, ValueError) as error:
         raise _damaged(folder / _NETWORKS_FILE, str(error)) from error
-    estimator = decode_estimator(about, arrays)
-    for name in sorted(set(DRAWS_FILES.values()) & set(about["files"])):
-        statistics = read_draws(folder / name)
-        sigma_h = statistics.pop("sigma_h")
-        estimator.draws_ = Draws(sigma_h, statistics, estimator.variables_, about["sampler"])
-    return estimator
+    try:
+        estimator = decode_estimator(about, arrays)
+        for name in sorted(set(DRAWS_FILES.values()) & set(about["files"])):
+            statistics = read_draws(folder / name)
+            sigma_h = statistics.pop("sigma_h")
+            estimator.draws_ = Draws(sigma_h, statistics, estimator.variables_, about["sampler"])
+        return estimator
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise _damaged(folder / RESULT_FILE, f"{type(error).__name__}: {error}") from error
 
 
 def read_description(folder: Path) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from mtgbn._utils.arguments import check_count, real_array
 from mtgbn._utils.compiled import NONE, kernel
 from mtgbn._utils.seeds import seed_sequence
 from mtgbn.errors import InputError
-from mtgbn.search.grow_shrink import FULL, Walk, enlarge, grow_shrink, plant
+from mtgbn.search.grow_shrink import FULL, Walk, enlarge, grow_shrink, new_walk, plant
 from mtgbn.search.knowledge import Constraints, check_constraints
 from mtgbn.search.local_scores import Found, LocalScores, scores_workspace
 
@@ -31,18 +31,9 @@ def boss(
 ) -> Found:
     """Search for the DAG with the highest sum of local scores.
 
-    Parameters
-    ----------
-    scores : LocalScores
-        From `gather_scores`.
-    constraints : Constraints, optional
-        What a graph may and must contain; see `Knowledge`.
-    n_restarts : int
-        Searches after the first, each from the best order so far with a third of the variables put
-        at random places. All searches share their local scores.
-    initial : array (p,), optional
-        The order from which the first search starts; random if left out.
-    random_state : int, numpy.random.SeedSequence or numpy.random.Generator, optional
+    The first search starts from the order ``initial`` (p,), or from a random one. Each restart
+    begins at the best order so far with a third of the variables put at random places. All searches
+    share their local scores.
     """
     p = scores.matrices.shape[0]
     constraints = check_constraints(constraints, p)
@@ -100,15 +91,9 @@ def _search_from(scores, forest, order, visits, constraints, adjacency, work):
     """Improve an order and write its DAG; returns the score, or `FULL` if the forest has no room."""
     if not _improve(scores, forest, order, visits, constraints, work):
         return FULL
-    return _read_graph(scores, forest, order, constraints, adjacency, work)
-
-
-@kernel(error_model="numpy", inline="always")
-def _read_graph(scores, forest, order, constraints, adjacency, work):
-    """Write the DAG of an order and return its score; `FULL` if the forest has no room."""
     p = order.size
     before = np.zeros(p, dtype=np.bool_)
-    walk = Walk(np.empty(p, dtype=np.int64), np.zeros(p, np.bool_), np.zeros(p, np.bool_))
+    walk = new_walk(p)
     total = 0.0
     for node in order:
         score, place = grow_shrink(scores, forest, node, before, constraints, walk, work)
@@ -129,8 +114,7 @@ def _improve(scores, forest, order, visits, constraints, work):
     walks = Walk(
         np.empty(p, dtype=np.int64), np.zeros((p, p), np.bool_), np.zeros((p, p), np.bool_)
     )
-    own_walk = Walk(walks.parents, np.zeros(p, np.bool_), np.zeros(p, np.bool_))
-    trial = Walk(walks.parents, np.zeros(p, np.bool_), np.zeros(p, np.bool_))
+    own_walk, trial = new_walk(p), new_walk(p)
     current = np.empty(p)
     if not _walk_all(scores, forest, order, constraints, walks, current, NONE, work):
         return False

@@ -19,36 +19,18 @@ FULL = np.inf
 
 
 class Forest(NamedTuple):
-    """One tree per node, in flat arrays.
+    """One tree per node, in flat arrays: by tree node (capacity,) or by candidate (room,)."""
 
-    Attributes
-    ----------
-    used : array (2,)
-        Tree nodes and candidates in use.
-    first, n_candidates : array (capacity,)
-        Where a tree node's candidates start, and their number; -1 before they were computed.
-    grown, shrunk : array (capacity,)
-        Score of the parent set, and after shrinking; NaN before it was computed.
-    parents : array (capacity, words)
-        The parents after shrinking, as bits.
-    candidates, children : array (room,)
-        Variables that improve a tree node, best first, and the tree nodes they lead to (-1: new).
-    gains : array (room,)
-        Scores with the candidate added.
-    has_required : array (p,)
-        Whether a variable has required parents.
-    """
-
-    used: np.ndarray
-    first: np.ndarray
-    n_candidates: np.ndarray
-    grown: np.ndarray
-    shrunk: np.ndarray
-    parents: np.ndarray
-    candidates: np.ndarray
-    children: np.ndarray
-    gains: np.ndarray
-    has_required: np.ndarray
+    used: np.ndarray  # (2,), tree nodes and candidates in use
+    first: np.ndarray  # where a tree node's candidates start
+    n_candidates: np.ndarray  # how many there are; -1 before they were computed
+    grown: np.ndarray  # score of the parent set; NaN before it was computed
+    shrunk: np.ndarray  # the same after shrinking
+    parents: np.ndarray  # (capacity, words), the parents after shrinking, as bits
+    candidates: np.ndarray  # variables that improve a tree node, best first
+    children: np.ndarray  # the tree nodes that they lead to; -1: new
+    gains: np.ndarray  # scores with the candidate added
+    has_required: np.ndarray  # (p,), whether a variable has required parents
 
 
 def plant(constraints: Constraints, capacity: int | None = None) -> Forest:
@@ -79,23 +61,18 @@ def enlarge(forest: Forest, constraints: Constraints) -> Forest:
 
 
 class Walk(NamedTuple):
-    """The parents of a walk down a tree, and the variables that decided where the walk ended.
+    """The parents of a walk down a tree, and the variables that decided where the walk ended, (p,).
 
-    Attributes
-    ----------
-    parents : array (p,)
-        The parents on the way, required ones first.
-    accepted, rejected : array (p,)
-        Variables that the walk took, and variables that it would have taken had they been predecessors.
-        Whether any other variable is a predecessor does not change where the walk ends.
+    Whether any other variable is a predecessor does not change where the walk ends.
     """
 
-    parents: np.ndarray
-    accepted: np.ndarray
-    rejected: np.ndarray
+    parents: np.ndarray  # the parents on the way, required ones first
+    accepted: np.ndarray  # variables that the walk took
+    rejected: np.ndarray  # variables that it would have taken had they been predecessors
 
 
-def new_walk(p: int) -> Walk:
+@kernel
+def new_walk(p):
     """Make room for a walk."""
     return Walk(np.empty(p, dtype=np.int64), np.zeros(p, np.bool_), np.zeros(p, np.bool_))
 

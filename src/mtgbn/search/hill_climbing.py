@@ -37,23 +37,12 @@ def hill_climb(
 ) -> Found:
     """Climb from a DAG to a local optimum.
 
-    Parameters
-    ----------
-    scores : LocalScores
-    constraints : Constraints, optional
-        What a graph may and must contain; see `Knowledge` and `find_candidates`.
-    initial : array (p, p), optional
-        Where to start; ``initial[i, j]`` means i -> j. Default: the required edges alone.
-    n_restarts : int
-        Climbs from the best graph so far with as many edges changed at random as it has nodes.
-    tabu : int
-        Moves without a new best graph after which the search ends. A pair that was changed is tabu for
-        the same number of moves, but at most for half as many moves as there are pairs, unless changing
-        it gives a new best graph.
-    exchange : bool
-        Also exchange one parent for another. False: the moves of the paper.
-    random_state : int, numpy.random.SeedSequence or numpy.random.Generator, optional
-        For the restarts.
+    The start is ``initial`` (p, p), or the required edges alone; each restart begins at the best
+    graph so far with as many edges changed at random as it has nodes. After ``tabu`` moves without
+    a new best graph the search ends. A pair that was changed is tabu for the same number of moves,
+    but at most for half as many moves as there are pairs, unless changing it gives a new best
+    graph. ``exchange=False`` leaves the moves of the paper, without the exchange of one parent for
+    another.
     """
     p = scores.matrices.shape[0]
     constraints = check_constraints(constraints, p)

@@ -21,21 +21,10 @@ Edge = tuple[str, str]
 
 
 class Constraints(NamedTuple):
-    """Edges that a search may and must use.
+    """Edges that a search may and must use, and the largest number of parents.
 
-    Attributes
-    ----------
-    allowed : array (p, p)
-        ``allowed[i, j]``: i -> j may be in the graph. The diagonal is false.
-    required : array (p, p)
-        ``required[i, j]``: i -> j must be in the graph. These edges are a DAG, all of them allowed.
-    max_parents : int
-
-    Examples
-    --------
-    >>> Knowledge(required=[("a", "b")], max_parents=1).resolve(["a", "b"]).required.astype(int)
-    array([[0, 1],
-           [0, 0]])
+    ``allowed[i, j]``: i -> j may be in the graph; the diagonal is false. ``required[i, j]``: i -> j
+    must be in the graph; these edges are a DAG, all of them allowed.
     """
 
     allowed: np.ndarray
@@ -73,14 +62,7 @@ def check_constraints(constraints: Constraints | None, p: int) -> Constraints:
 
 
 def restrict(constraints: Constraints, candidates) -> Constraints:
-    """Allow only candidates and required edges.
-
-    Parameters
-    ----------
-    constraints : Constraints
-    candidates : array (p, p)
-        ``candidates[i, j]``: i -> j may stay allowed. Need not be symmetric; the diagonal is ignored.
-    """
+    """Allow only the required edges and the candidates (p, p), whose diagonal is ignored."""
     p = len(constraints.allowed)
     candidates = real_array(candidates, "candidates")
     if candidates.shape != (p, p):
@@ -159,13 +141,11 @@ class Knowledge:
         except InputError as error:
             raise InputError(f"the knowledge in {os.fspath(path)}: {error}") from None
         except OSError as error:
-            raise InputError(
-                f"the knowledge in {os.fspath(path)} cannot be read: {error.strerror or error}"
-            ) from error
+            why = f"cannot be read: {error.strerror or error}"
+            raise InputError(f"the knowledge in {os.fspath(path)} {why}") from error
         except (ValueError, RecursionError) as error:
-            raise InputError(
-                f"the knowledge in {os.fspath(path)} is not JSON in UTF-8: {error}"
-            ) from error
+            why = f"is not JSON in UTF-8: {error}"
+            raise InputError(f"the knowledge in {os.fspath(path)} {why}") from error
 
     def to_dict(self) -> dict[str, Any]:
         """The knowledge as lists, strings and numbers that JSON can hold."""
@@ -192,11 +172,23 @@ class Knowledge:
         allowed, required, max_parents = no_constraints(p)
         if self.max_parents is not None:
             max_parents = min(self.max_parents, p - 1)
-        for source, target in self._pairs(self.required, "required", position):
-            required[source, target] = True
-        for source, target in self._pairs(self.forbidden, "forbidden", position):
-            allowed[source, target] = False
-        rank = self._ranks(position)
+
+        def place(name: str, where: str) -> int:
+            if name not in position:
+                raise InputError(f"{where}: {unknown_name(name, variables, 'variable')}")
+            return position[name]
+
+        for kind, edges, matrix in (
+            ("required", self.required, required),
+            ("forbidden", self.forbidden, allowed),
+        ):
+            for source, target in edges:
+                where = f"the {kind} edge {source} -> {target}"
+                matrix[place(source, where), place(target, where)] = kind == "required"
+        rank = np.full(p, -1)  # of variables in no tier
+        for number, tier in enumerate(self.tiers):
+            for name in tier:
+                rank[place(name, f"tiers[{number}]")] = number
         allowed &= ~((rank[:, None] > rank) & (rank >= 0))
         for source, target in np.argwhere(required & ~allowed).tolist():
             raise self._refusal(variables[source], variables[target])
@@ -217,23 +209,9 @@ class Knowledge:
         allowed &= required | (counts < max_parents)
         return Constraints(allowed, required, max_parents)
 
-    def _pairs(self, edges, key: str, position: Mapping[str, int]) -> list[tuple[int, int]]:
-        def place(name: str, edge: Edge) -> int:
-            return _position(name, position, f"the {key} edge {_arrow(*edge)}")
-
-        return [(place(edge[0], edge), place(edge[1], edge)) for edge in edges]
-
-    def _ranks(self, position: Mapping[str, int]) -> np.ndarray:
-        """Number of the tier of every variable; -1 if it is in none."""
-        rank = np.full(len(position), -1)
-        for number, tier in enumerate(self.tiers):
-            for name in tier:
-                rank[_position(name, position, f"tiers[{number}]")] = number
-        return rank
-
     def _refusal(self, source: str, target: str) -> InputError:
         """The error for a required edge that is forbidden or against the tiers."""
-        edge = _arrow(source, target)
+        edge = f"{source} -> {target}"
         if (source, target) in self.forbidden:
             return InputError(
                 f"the edge {edge} is both required and forbidden; remove it from one of the two"
@@ -307,13 +285,3 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(key for key in keys if keys.count(key) > 1)
         raise InputError(f"the key {twice!r} occurs twice; merge the two")
     return content
-
-
-def _position(name: str, position: Mapping[str, int], where: str) -> int:
-    if name not in position:
-        raise InputError(f"{where}: {unknown_name(name, list(position), 'variable')}")
-    return position[name]
-
-
-def _arrow(source: str, target: str) -> str:
-    return f"{source} -> {target}"

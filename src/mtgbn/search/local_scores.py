@@ -36,58 +36,30 @@ class Found(NamedTuple):
 class LocalScores(NamedTuple):
     """The data of one task and the draws of sigma_h, in the form in which families are scored.
 
-    Attributes
-    ----------
-    matrices : array (p, p, lanes)
-        sigma_h + T of all draws and, under ``uniform``, sigma_h of all draws; draws are contiguous.
-    n_draws : int
-        Number of draws; the lanes of sigma_h + T come first.
-    degrees : array (2,)
-        delta + n and delta.
-    constants : array (p,)
-        The part of the score that depends on the number of parents only.
-    edge_bonus : array (p, p)
-        Added for every edge: the log odds of the edge prior, and the factor of the structure prior for
-        single edges. Where it is symmetric, Markov equivalent graphs have equal scores.
-    end_deviations : array (p, n_draws)
-        Difference between an edge's bonus under a single draw and its mean, half of it for each end.
-    improvement : float
-        The smallest difference between scores that is not a rounding error.
+    ``matrices`` (p, p, lanes) holds sigma_h + T of all draws and then, except under a structure prior
+    whose normaliser cancels it, sigma_h of all draws. ``edge_bonus`` (p, p) is added for every edge:
+    the log odds of the edge prior, and the factor of the structure prior for single edges. Where it
+    is symmetric, Markov equivalent graphs have equal scores.
     """
 
     matrices: np.ndarray
     n_draws: int
-    degrees: np.ndarray
-    constants: np.ndarray
+    degrees: np.ndarray  # delta + n and delta
+    constants: np.ndarray  # (p,), the part of the score that depends on the number of parents only
     edge_bonus: np.ndarray
-    end_deviations: np.ndarray
-    improvement: float
+    end_deviations: np.ndarray  # (p, n_draws), bonus under a draw minus its mean, half for each end
+    improvement: float  # the smallest difference between scores that is not a rounding error
 
 
 def gather_scores(
-    scatter,
-    n: float,
-    sigma_h_draws,
-    nu0: float,
-    log_odds=0.0,
-    *,
-    checked: bool = False,
+    scatter, n: float, sigma_h_draws, nu0: float, log_odds=0.0, *, checked: bool = False
 ) -> LocalScores:
     """Prepare the local scores of one task.
 
     Summed over the families of a DAG they give the mean over the draws of the log marginal
-    likelihood, up to a constant that is the same for all DAGs, plus the edge prior.
-
-    Parameters
-    ----------
-    scatter : array (p, p)
-    n : float
-    sigma_h_draws : array (N, p, p) or (p, p)
-    nu0 : float
-    log_odds : float or array (p, p)
-        Prior log odds of every edge i -> j.
-    checked : bool
-        The scatter is from a `Tasks` and the draws are from a chain: leave out their checks.
+    likelihood, up to a constant that is the same for all DAGs, plus the edge prior: ``log_odds``
+    are the prior log odds of every edge i -> j, a number or an array (p, p). ``checked`` leaves out
+    the checks of a scatter from a `Tasks` and of draws from a chain, (N, p, p) or (p, p).
     """
     draws = real_array(sigma_h_draws, "sigma_h_draws")
     draws = draws[None] if draws.ndim == 2 else draws
@@ -99,6 +71,16 @@ def gather_scores(
     delta = check_delta(nu0, p)
     if not checked:
         (scatter,), (n,) = check_scatters([scatter], [n], p)
+    odds = real_array(log_odds, "log_odds")
+    if odds.shape not in ((), (p, p)):
+        raise InputError(f"log_odds must be a number or a ({p}, {p}) array; got {odds.shape}")
+    odds = np.broadcast_to(odds, (p, p))
+    if not (odds < np.inf).all():
+        i, j = np.argwhere(~(odds < np.inf))[0]
+        raise InputError(
+            f"log_odds must be below infinity; element ({i}, {j}) is {odds[i, j]}. To require an "
+            "edge use Knowledge"
+        )
     sizes = np.arange(p)
     constants = gammaln((delta + n + sizes) / 2) - n / 2 * np.log(np.pi)
     constants -= gammaln((delta + sizes) / 2)
@@ -109,25 +91,10 @@ def gather_scores(
         n_draws=len(draws),
         degrees=degrees,
         constants=constants,
-        edge_bonus=_check_odds(log_odds, p).copy(),
+        edge_bonus=odds.copy(),
         end_deviations=np.zeros((p, len(draws))),
         improvement=_SMALLEST_IMPROVEMENT + _ROUNDING * p * degrees[0],
     )
-
-
-def _check_odds(log_odds, p: int) -> np.ndarray:
-    odds = real_array(log_odds, "log_odds")
-    if odds.ndim == 0:
-        odds = np.full((p, p), float(odds))
-    if odds.shape != (p, p):
-        raise InputError(f"log_odds must be a number or a ({p}, {p}) array; got {odds.shape}")
-    if not (odds < np.inf).all():
-        i, j = np.argwhere(~(odds < np.inf))[0]
-        raise InputError(
-            f"log_odds must be below infinity; element ({i}, {j}) is {odds[i, j]}. To require an "
-            "edge use Knowledge"
-        )
-    return odds
 
 
 def thinned(scores: LocalScores, n_draws: int) -> LocalScores:
@@ -158,10 +125,7 @@ def graph_score(scores: LocalScores, adjacency: np.ndarray) -> float:
 
 
 def score_differences(scores: LocalScores, adjacency, other) -> np.ndarray:
-    """Score of a DAG minus that of another, under every draw.
-
-    Only families that differ are scored.
-    """
+    """Score of a DAG minus that of another, under every draw; only families that differ are scored."""
     adjacency, other = _adjacency(scores, adjacency), _adjacency(scores, other)
     work = scores_workspace(scores, len(adjacency) - 1)
     totals = np.zeros(scores.n_draws)
@@ -234,14 +198,9 @@ def add_scores_by_draw(scores, node, parents, n_parents, sign, totals, work):
                 at_sigma_h += np.log(variances[parents[r], n + draw])
         residual = np.log(variances[node, draw])
         residual_at_sigma_h = np.log(variances[node, n + draw]) if two_halves else 0.0
+        edges = bonus + beyond
         totals[draw] += sign * _family(
-            scores,
-            n_parents,
-            bonus + beyond,
-            determinant,
-            at_sigma_h,
-            residual,
-            residual_at_sigma_h,
+            scores, n_parents, edges, determinant, at_sigma_h, residual, residual_at_sigma_h
         )
 
 

@@ -28,17 +28,11 @@ _MOST_RESTARTS_OR_MOVES = 1_000_000
 
 
 class SearchSettings(NamedTuple):
-    """How to search.
+    """How to search: by best order score search or by the hill climbing of the paper ("mmhc").
 
-    Attributes
-    ----------
-    method : {"boss", "mmhc"}
-        Best order score search, or the hill climbing of the paper.
-    n_restarts : int
-        Searches from other starting points, after the first.
-    tabu : int
-        Moves beyond a local optimum after which hill climbing ends. After BOSS, hill climbing is a last
-        polish; 0 leaves it out.
+    ``n_restarts`` are searches from other starting points, after the first. ``tabu`` is the number
+    of moves beyond a local optimum after which hill climbing ends. After BOSS, hill climbing is a
+    last polish; 0 leaves it out.
     """
 
     method: SearchMethod = "boss"
@@ -65,16 +59,8 @@ def search_graph(
 ) -> Found:
     """Search for the DAG with the highest score.
 
-    Parameters
-    ----------
-    scores : LocalScores
-        From `gather_scores`.
-    constraints : Constraints, optional
-        From `Knowledge.resolve`, `find_candidates` or both.
-    settings : SearchSettings
-    initial : array (p, p), optional
-        A DAG near which to start; it is returned unless a better one is found.
-    random_state : int, numpy.random.SeedSequence or numpy.random.Generator, optional
+    ``initial`` (p, p) is a DAG near which to start; it is returned unless a better one is found.
+    ``constraints`` come from `Knowledge.resolve`, `find_candidates` or both.
     """
     settings.check()
     p = scores.matrices.shape[0]

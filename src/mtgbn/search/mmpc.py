@@ -12,13 +12,10 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from mtgbn._utils.arguments import check_count, real_array
+from mtgbn._utils.arguments import check_count, check_interval, real_array
 from mtgbn._utils.compiled import ZERO, kernel
 from mtgbn.errors import InputError
 from mtgbn.model.arguments import check_scatters
-
-# Larger conditioning sets cost time and power, and rarely separate variables that smaller ones do not.
-_MAX_CONDITIONING = 3
 
 # A variable with less than this share of its variance left, given others, is determined by them. The
 # limit is far above rounding errors of correlations (1e-16), and far below shares in measured data.
@@ -35,44 +32,31 @@ def find_candidates(
     method: Literal["mmpc", "pooled", "all"] = "mmpc",
     *,
     alpha: float = 0.05,
-    max_conditioning: int | None = None,
+    max_conditioning: int = 3,
 ) -> np.ndarray:
-    """Find the pairs of variables that may be adjacent in each task.
+    """Find the pairs of variables that may be adjacent in each task, (m, p, p), symmetric and boolean.
 
-    Parameters
-    ----------
-    scatters : array (m, p, p)
-    ns : array (m,)
-        Degrees of freedom of the scatters (rows - 1 of centred data). Given a set S the test
-        statistic is ``sqrt(n - |S| - 2) * atanh(partial correlation)``; sets for which that root
-        does not exist cannot be tested and are skipped.
-    method : {"mmpc", "pooled", "all"}
-        ``"mmpc"``: candidates of each single task. ``"pooled"``: for all tasks the candidates of every
-        single task, and those of one more run in which the evidence of the tasks is combined: the
-        squares of their z add up to a chi-square variable with as many degrees of freedom as there are
-        tasks that can test the pair given the set. False candidates of the single tasks add up: with
-        many tasks, lower ``alpha``. ``"all"``: all pairs.
-    alpha : float
-        Level of each test. Larger: more candidates.
-    max_conditioning : int, optional
-        Size of the largest conditioning sets. Default: 3.
+    Given a set S the test statistic is ``sqrt(n - |S| - 2) * atanh(partial correlation)``, where n
+    are the degrees of freedom of the scatter; ``alpha`` is the level of each test,
+    ``max_conditioning`` the size of the largest sets (larger ones rarely separate variables that
+    smaller ones do not). A set that is too large for this root, whose members are collinear, or
+    that determines one of the two variables exactly says nothing for or against the pair and is
+    skipped. So none of several copies of a variable drives out the others. A pair that cannot be
+    tested at all, because a variable is constant or n <= 2, is no candidate.
 
-    Returns
-    -------
-    candidates : array (m, p, p)
-        Symmetric and boolean: each of the two variables is a candidate of the other.
-
-    Notes
-    -----
-    A set whose members are collinear, or that determines one of the two variables exactly, says
-    nothing for or against the pair and is skipped like a set that is too large. So none of several
-    copies of a variable drives out the others. A pair that cannot be tested at all, because a variable
-    is constant or n <= 2, is no candidate.
+    ``"mmpc"``: candidates of each single task. ``"pooled"``: for all tasks the candidates of every
+    single task, and those of one more run in which the evidence of the tasks is combined: the
+    squares of their z add up to a chi-square variable with as many degrees of freedom as there are
+    tasks that can test the pair given the set. False candidates of the single tasks add up: with
+    many tasks, lower ``alpha``. ``"all"``: all pairs.
     """
     if method not in ("mmpc", "pooled", "all"):
         raise InputError(f"method must be 'mmpc', 'pooled' or 'all'; got {method!r}")
     correlations, ns = _check_tasks(scatters, ns)
-    options = _check_options(alpha, max_conditioning)
+    check_interval("alpha", alpha, "()", 0, 1)
+    check_count("max_conditioning", max_conditioning, 0)
+    # The least association, a negative log p-value, and the size of the largest sets.
+    options = -math.log(alpha), int(max_conditioning)
     if method == "all":
         return np.repeat(~np.eye(correlations.shape[1], dtype=bool)[None], len(ns), axis=0)
     found = np.array(
@@ -97,17 +81,6 @@ def _check_tasks(scatters, ns) -> tuple[np.ndarray, np.ndarray]:
     return (correlations + correlations.transpose(0, 2, 1)) / 2, ns
 
 
-def _check_options(alpha, max_conditioning) -> tuple[float, int]:
-    """Return the least association (a negative log p-value) and the size of the largest sets."""
-    number = np.asarray(alpha)
-    if number.ndim or number.dtype.kind not in "iuf" or not 0 < number < 1:
-        raise InputError(f"alpha must be a number between 0 and 1; got {alpha!r}")
-    if max_conditioning is None:
-        max_conditioning = _MAX_CONDITIONING
-    check_count("max_conditioning", max_conditioning, 0)
-    return -math.log(alpha), int(max_conditioning)
-
-
 def _candidates(correlations, ns, least, max_conditioning) -> np.ndarray:
     """Run every target, one compiled call each, and keep the pairs on which both ends agree."""
     p = correlations.shape[1]
@@ -124,33 +97,17 @@ class _Work(NamedTuple):
     """The tests of one target, and variances and covariances given a conditioning set.
 
     Level k of the last four holds the state given the first k members of the set.
-
-    Attributes
-    ----------
-    correlations : array (m, p, p)
-    ns : array (m,)
-    target : int
-    least : float
-        The association below which a variable is independent of the target.
-    association : array (p,)
-        The weakest association so far of each variable with the target, a negative log p-value.
-    rows : array (max_conditioning, m, p)
-        Rows of the Cholesky factors, one for each member.
-    variances, covariances : array (max_conditioning + 1, m, p)
-        Of each variable, and of it with the target.
-    usable : array (max_conditioning + 1, m)
-        Tasks in which the set can be tested.
     """
 
-    correlations: np.ndarray
-    ns: np.ndarray
+    correlations: np.ndarray  # (m, p, p)
+    ns: np.ndarray  # (m,)
     target: int
-    least: float
-    association: np.ndarray
-    rows: np.ndarray
-    variances: np.ndarray
-    covariances: np.ndarray
-    usable: np.ndarray
+    least: float  # a variable with a weaker association is independent of the target
+    association: np.ndarray  # (p,), the weakest so far with the target, a negative log p-value
+    rows: np.ndarray  # (max_conditioning, m, p), of the Cholesky factors, one for each member
+    variances: np.ndarray  # (max_conditioning + 1, m, p), of each variable
+    covariances: np.ndarray  # (max_conditioning + 1, m, p), of each variable with the target
+    usable: np.ndarray  # (max_conditioning + 1, m), tasks in which the set can be tested
 
 
 @kernel(error_model="numpy")
