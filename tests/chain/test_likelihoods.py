@@ -4,7 +4,7 @@ import naive
 import numpy as np
 from chain_problems import SINGLE_DELTA, some_arrays
 
-from mtgbn.chain.likelihoods import task_log_likelihoods
+from mtgbn.chain.likelihoods import log_likelihoods
 from mtgbn.chain.run import single_log_likelihoods
 from mtgbn.chain.state import chain_data, single_scales
 from mtgbn.model.densities import log_marginal_likelihood
@@ -25,7 +25,7 @@ def test_likelihoods_are_the_public_ones_up_to_a_constant():
     for _ in range(4):
         dags = np.array([naive.random_dag(rng, p, 0.5) for _ in range(m)])
         values = np.empty(m)
-        task_log_likelihoods(dags, members, scatters, ns, sigma_h, delta, scales, values)
+        log_likelihoods(dags, scatters, ns, scales, members, sigma_h, delta, values)
         as_member, as_single = (
             np.array(
                 [log_marginal_likelihood(scatters[t], ns[t], dags[t], *prior(t)) for t in range(m)]
@@ -47,7 +47,5 @@ def test_a_matrix_that_is_not_positive_definite_has_no_likelihood():
     sigma_h, values = np.array([[1.0, 2.0], [2.0, 1.0]]), np.empty(1)
     for edge, expected in ((False, True), (True, False)):
         dags = np.array([[[False, edge], [False, False]]])
-        task_log_likelihoods(
-            dags, np.array([True]), scatters, ns, sigma_h, 4.0, np.ones((1, 2)), values
-        )
+        log_likelihoods(dags, scatters, ns, np.ones((1, 2)), np.array([True]), sigma_h, 4.0, values)
         assert np.isfinite(values[0]) == expected

@@ -15,7 +15,7 @@ from learn_oracles import related_arrays, related_tasks
 
 from mtgbn.errors import ConvergenceWarning, InputError
 from mtgbn.learn import MTGBN, checkpoint
-from mtgbn.learn.checkpoint import Checkpoint, fingerprint
+from mtgbn.learn.checkpoint import Checkpoint
 from mtgbn.learn.joint import Iteration, JointState, Record
 from mtgbn.model.edge_prior import EdgePrior
 from mtgbn.paper import PaperMTGBN
@@ -254,22 +254,22 @@ def test_a_fingerprint_knows_everything_that_matters():
     # Small whole numbers in eight rows: shifts and doublings leave the scatters exactly as they are.
     arrays = [np.random.default_rng(t).integers(-9, 9, (8, 3)).astype(float) for t in range(2)]
     build = Tasks.from_arrays
-    base = fingerprint(build(arrays), settings)
-    assert base == fingerprint(build([a.copy() for a in arrays]), dict(settings))
+    base = build(arrays).fingerprint(settings)
+    assert base == build([a.copy() for a in arrays]).fingerprint(dict(settings))
     for other in (
         build(arrays[::-1]),
         build(arrays, list("abc")),
         build(arrays, names=list("st")),
         build(arrays, effective_samples=8),
     ):
-        assert fingerprint(other, settings)["data"] != base["data"]
+        assert other.fingerprint(settings)["data"] != base["data"]
     for one, other in (
         (build(arrays), build([a + 1 for a in arrays])),
         (build(arrays, standardise=True), build([a * 2 for a in arrays], standardise=True)),
     ):
         assert one == other
-        assert fingerprint(one, settings)["data"] != fingerprint(other, settings)["data"]
-    assert fingerprint(build(arrays), {**settings, "tol": 0.2}) != base
+        assert one.fingerprint(settings)["data"] != other.fingerprint(settings)["data"]
+    assert build(arrays).fingerprint({**settings, "tol": 0.2}) != base
 
 
 @pytest.mark.parametrize("form", ["matrix", "frame"])
@@ -302,11 +302,11 @@ def test_a_fingerprint_knows_missing_values():
     for array in arrays:
         array[2, 1] = np.nan
     build = Tasks.from_arrays
-    base = fingerprint(build(arrays, missing="em"), {})
-    assert base == fingerprint(build([a.copy() for a in arrays], missing="em"), {})
+    base = build(arrays, missing="em").fingerprint({})
+    assert base == build([a.copy() for a in arrays], missing="em").fingerprint({})
     other = [a.copy() for a in arrays]
     other[1][[2, 3], 1] = other[1][[3, 2], 1]
-    assert fingerprint(build(other, missing="em"), {}) != base
+    assert build(other, missing="em").fingerprint({}) != base
 
 
 # What a state is made of, there and back.

@@ -13,7 +13,7 @@ from scipy.stats import kstest, multivariate_t, t
 from mtgbn.errors import InputError
 from mtgbn.learn import AVG, MTGBN, SIG
 from mtgbn.learn.parameters import posterior_network
-from mtgbn.model import log_marginal_likelihood
+from mtgbn.model.densities import log_marginal_likelihood
 from mtgbn.simulate.hierarchical import draw_covariance
 from mtgbn.tasks import Tasks
 

@@ -5,14 +5,14 @@ import numpy as np
 import pytest
 
 from mtgbn.errors import InputError
-from mtgbn.model import (
-    STRUCTURE_PRIORS,
-    build_posterior,
+from mtgbn.model.coordinates import (
     from_unconstrained,
     log_jacobian,
     log_posterior_unconstrained,
     to_unconstrained,
 )
+from mtgbn.paper.posterior import build_posterior
+from mtgbn.paper.structure_priors import STRUCTURE_PRIORS
 
 # The kernels work in blocks of 4 and 8 rows; these sizes lie below, on and above their borders.
 SIZES = [1, 2, 3, 4, 5, 8, 9, 12, 17]

@@ -8,8 +8,15 @@ import pytest
 
 from mtgbn.errors import GraphError
 from mtgbn.graphs.chordal import perfect_dag, triangulate
-from mtgbn.model import SignedSets, cliques_and_separators, families, log_normaliser, signed_sets
-from mtgbn.model.signed_sets import concatenate, distinct_families
+from mtgbn.model.densities import log_normaliser
+from mtgbn.model.signed_sets import (
+    SignedSets,
+    cliques_and_separators,
+    concatenate,
+    distinct_families,
+    families,
+    signed_sets,
+)
 
 
 def pairs(sets: SignedSets):
