@@ -1,22 +1,17 @@
 """The estimator MTGBN: all tasks learned jointly."""
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from threadpoolctl import ThreadpoolController
 
-from mtgbn._utils.seeds import entropy_of, seed_sequence
-from mtgbn.chain import diagnostics
+from mtgbn._utils.seeds import seed_sequence
 from mtgbn.chain.draws import Draws
 from mtgbn.errors import InputError
 from mtgbn.learn.checkpoint import Checkpoint
 from mtgbn.learn.compile_ahead import compiling_chains
-from mtgbn.learn.convergence_warnings import convergence_warnings
-from mtgbn.learn.estimator import Estimator, single_network
+from mtgbn.learn.estimator import single_network
+from mtgbn.learn.iterative import IterativeEstimator, one_blas_thread
 from mtgbn.learn.joint import JointProblem, JointState, disputed, start
 from mtgbn.learn.joint_map import advance_map
 from mtgbn.learn.joint_posterior import advance_posterior, posterior_graphs
@@ -32,7 +27,7 @@ from mtgbn.learn.parameter_checks import (
     one_of,
     whole,
 )
-from mtgbn.learn.parameters import Network, posterior_network
+from mtgbn.learn.parameters import Network
 from mtgbn.learn.probabilities import diagnose_edges
 from mtgbn.learn.relatedness import describe_relatedness
 from mtgbn.learn.search_parameters import MAX_EFFORT
@@ -54,10 +49,8 @@ _LARGEST_NU0 = 1e8
 # Attributes that only some fits have.
 _OPTIONAL = ("edge_probabilities_", "adjacency_probabilities_", "edge_diagnostics_")
 
-_ADVANCE = {"map": advance_map, "posterior": advance_posterior}
 
-
-class MTGBN(Estimator):
+class MTGBN(IterativeEstimator):
     """One Gaussian Bayesian network per task, learned jointly from all tasks.
 
     Parameters
@@ -239,21 +232,11 @@ class MTGBN(Estimator):
         saved = Checkpoint.of(self, tasks, checkpoint)
         ordering = Ordering.of(tasks)
         problem = self._pose(ordering, saved.seeds)
-        state, advance = saved.state, _ADVANCE[self.inference]
+        advance = advance_map if self.inference == "map" else advance_posterior
         with one_blas_thread():
-            if state is None:
-                with compiling_chains():
-                    state = start(problem, self.n_jobs, progress)
-            while not state.reason:
-                saved.write(state)
-                state = advance(problem, state, self.n_jobs, progress)
-                asked = None if callback is None else callback(state)
-                if isinstance(asked, bool | np.bool_) and asked and not state.reason:
-                    state = state._replace(reason="the callback asked to stop")
-            saved.write(state)
+            state = self._iterate(problem, saved, _start, advance, callback, progress)
             self._store_result(tasks, ordering, problem, state, progress)
-        for warning in self.warnings_:
-            warnings.warn(warning, ConvergenceWarning, stacklevel=2)
+        self._warn()
         return self
 
     def fit_task(
@@ -404,7 +387,6 @@ class MTGBN(Estimator):
             tasks.names,
         )
         self.nu0_ = problem.nu0 if problem.nu0 else record.mean_delta + tasks.n_variables - 1
-        self.n_iter_ = max(len(state.history), state.n_blocks)
         kept = np.arange(record.psi.shape[1]) * record.stride
         statistics = {
             "acceptance_rate": record.acceptance[:, kept],
@@ -413,18 +395,9 @@ class MTGBN(Estimator):
             "n_edges": record.n_edges[:, kept],
         }
         sigma_h = to_user(record.psi, "vv") * record.mean_delta
-        self.draws_ = Draws(sigma_h, statistics, tasks.variables, "joint")
-        self.diagnostics_ = summary_of(self.draws_) | {"n_divergent": record.n_divergent}
-        self.random_state_ = entropy_of(problem.seeds)
-        self.sigma_h_ = self.draws_.mean
-        self.history_ = state.history
-        self.converged_ = state.converged
-        self.stop_reason_ = state.reason
-        doubtful = [
-            name for name, is_so in zip(tasks.names, disputed(members), strict=True) if is_so
-        ]
-        self.warnings_ = convergence_warnings(self, doubtful)
-        self._store_parameters()
+        draws = Draws(sigma_h, statistics, tasks.variables, "joint")
+        doubtful = [tasks.names[t] for t in np.flatnonzero(disputed(members))]
+        self._store_course(problem, state, draws, doubtful, n_divergent=record.n_divergent)
 
     def _final_edge_prior(self, tasks: Tasks, state: JointState) -> EdgePrior:
         """The edge prior with which the fit ended: given, estimated, or the mean of its draws."""
@@ -435,44 +408,12 @@ class MTGBN(Estimator):
         return choice.prior if choice.is_fixed else state.edge_prior
 
     def _network(self, t: int) -> Network:
-        scatter, n = self.tasks_.scatters[t], self.tasks_.ns[t]
-        if self.membership_[t] <= 0.5:
-            return single_network(self.graphs_[t], scatter, n)
-        delta = self.nu0_ - len(self.variables_) + 1
-        return posterior_network(self.graphs_[t], scatter, n, draws_of(self).flat, delta)
+        if self.membership_[t] > 0.5:
+            return super()._network(t)
+        return single_network(self.graphs_[t], self.tasks_.scatters[t], self.tasks_.ns[t])
 
 
-def draws_of(fitted: Any) -> Draws:
-    """The draws of sigma_h of a fitted estimator."""
-    if not hasattr(fitted, "draws_"):
-        raise NotFittedError(
-            "this result was saved without the draws of sigma_h, which predictions need; fit again"
-        )
-    return fitted.draws_
-
-
-def one_blas_thread():
-    """A context in which BLAS has one thread: for small matrices more cost up to 75 times the time."""
-    return _libraries().limit(limits=1, user_api="blas")
-
-
-@cache
-def _libraries() -> ThreadpoolController:
-    """Libraries with threads of their own; looking for them takes longer than some fits."""
-    return ThreadpoolController()
-
-
-def summary_of(draws: Draws) -> dict[str, float | int]:
-    """Diagnostics of the log determinant and of the variances in sigma_h.
-
-    Diagnostics of all elements, `Draws.diagnostics`, take long with many variables.
-    """
-    logarithms = np.log(np.einsum("...ii->...i", np.linalg.cholesky(draws.sigma_h))).sum(axis=-1)
-    variances = np.einsum("...ii->...i", draws.sigma_h)
-    quantities = np.concatenate([logarithms[None], np.moveaxis(variances, -1, 0)])
-    return {
-        "rhat": float(np.max(diagnostics.rhat(quantities))),
-        "ess": float(np.min(diagnostics.ess_bulk(quantities))),
-        "acceptance": float(draws.statistics["acceptance_rate"].mean()),
-        "n_divergent": int(np.sum(draws.statistics.get("diverging", 0))),
-    }
+def _start(problem: JointProblem, n_jobs: int | None, progress: Progress) -> JointState:
+    """Start while another process compiles the chains, if they are not compiled yet."""
+    with compiling_chains():
+        return start(problem, n_jobs, progress)

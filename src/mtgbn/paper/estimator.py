@@ -1,20 +1,15 @@
 """The estimator PaperMTGBN: the paper's method, corrected."""
 
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
-from mtgbn._utils.seeds import entropy_of
 from mtgbn.chain.draws import Draws
 from mtgbn.errors import InputError
 from mtgbn.learn.checkpoint import Checkpoint
-from mtgbn.learn.convergence_warnings import convergence_warnings
-from mtgbn.learn.estimator import Estimator
+from mtgbn.learn.iterative import IterativeEstimator, one_blas_thread
 from mtgbn.learn.joint import Iteration
-from mtgbn.learn.multitask import draws_of, one_blas_thread, summary_of
 from mtgbn.learn.ordering import Ordering
 from mtgbn.learn.parallel import Progress, no_progress
 from mtgbn.learn.parameter_checks import (
@@ -25,7 +20,6 @@ from mtgbn.learn.parameter_checks import (
     one_of,
     whole,
 )
-from mtgbn.learn.parameters import Network, posterior_network
 from mtgbn.learn.search_parameters import (
     SEARCH_PARAMETERS,
     candidate_constraints,
@@ -42,7 +36,7 @@ from mtgbn.tasks import Tasks
 _DEFAULT_DELTA = 50.0
 
 
-class PaperMTGBN(Estimator):
+class PaperMTGBN(IterativeEstimator):
     """The paper's method, corrected: Monte Carlo EM given graphs, nothing estimated but graphs.
 
     For comparisons; `MTGBN` is the method to use. Nothing says whether a task is a member, edges have
@@ -153,18 +147,16 @@ class PaperMTGBN(Estimator):
         ordering = Ordering.of(tasks)
         problem = self._pose(ordering, saved.seeds)
         with one_blas_thread():
-            state = saved.state or start(problem, self.n_jobs, progress)
-            while not state.reason:
-                saved.write(state)
-                state = advance(problem, state, self.n_jobs, progress)
-                asked = None if callback is None else callback(state)
-                if isinstance(asked, bool | np.bool_) and asked and not state.reason:
-                    state = state._replace(reason="the callback asked to stop")
-            saved.write(state)
+            state = self._iterate(problem, saved, start, advance, callback, progress)
             draws = draw_finally(problem, state, self.n_jobs, progress)
-            self._store_result(tasks, ordering, problem, state, draws)
-        for warning in self.warnings_:
-            warnings.warn(warning, ConvergenceWarning, stacklevel=2)
+            graphs = ordering.to_user(state.adjacencies, "tvv")
+            self.store_graphs(tasks, graphs, edge_prior_of(self.edge_prior, tasks.variables).prior)
+            self._align_directions()
+            self.nu0_ = problem.nu0
+            sigma_h = ordering.to_user(draws.sigma_h, "vv")
+            draws = Draws(sigma_h, draws.statistics, tasks.variables, draws.sampler)
+            self._store_course(problem, state, draws)
+        self._warn()
         return self
 
     def check(self, tasks: Tasks) -> None:
@@ -209,33 +201,3 @@ class PaperMTGBN(Estimator):
             max_iter=self.max_iter,
             seeds=seeds,
         )
-
-    def _store_result(
-        self,
-        tasks: Tasks,
-        ordering: Ordering,
-        problem: EMProblem,
-        state: EMState,
-        draws: Draws,
-    ) -> None:
-        """Set the fitted attributes, in the user's order of tasks and variables."""
-        graphs = ordering.to_user(state.adjacencies, "tvv")
-        self.store_graphs(tasks, graphs, edge_prior_of(self.edge_prior, tasks.variables).prior)
-        self._align_directions()
-        self.nu0_ = problem.nu0
-        self.n_iter_ = len(state.history)
-        sigma_h = ordering.to_user(draws.sigma_h, "vv")
-        self.draws_ = Draws(sigma_h, draws.statistics, tasks.variables, draws.sampler)
-        self.diagnostics_ = summary_of(self.draws_)
-        self.random_state_ = entropy_of(problem.seeds)
-        self.sigma_h_ = self.draws_.mean
-        self.history_ = state.history
-        self.converged_ = state.converged
-        self.stop_reason_ = state.reason
-        self.warnings_ = convergence_warnings(self)
-        self._store_parameters()
-
-    def _network(self, t: int) -> Network:
-        delta = self.nu0_ - len(self.variables_) + 1
-        scatter, n = self.tasks_.scatters[t], self.tasks_.ns[t]
-        return posterior_network(self.graphs_[t], scatter, n, draws_of(self).flat, delta)
