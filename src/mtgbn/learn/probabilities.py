@@ -24,21 +24,12 @@ class EdgeDiagnostics(NamedTuple):
 
 
 def diagnose_edges(blocks: np.ndarray, rounds: int) -> EdgeDiagnostics:
-    """R-hat and effective sample size (ESS) of the adjacencies.
+    """R-hat and ESS of the adjacencies from ``blocks`` (chains, blocks, m, p, p), each of ``rounds``.
 
-    Parameters
-    ----------
-    blocks : array (chains, blocks, m, p, p)
-        Number of rounds of every block at whose end the graph had i -> j.
-    rounds : int
-        Rounds per block.
-
-    Notes
-    -----
-    The variance of an indicator follows from its mean, so counts suffice: R-hat compares the means of
-    half chains, ESS compares the variance of block means with that of independent draws. If an indicator
-    never changes and the chains agree, R-hat is 1 and ESS is the number of draws; if they disagree,
-    R-hat is infinite.
+    A block has the number of rounds at whose end i -> j was there. The variance of an indicator
+    follows from its mean, so counts suffice: R-hat compares the means of half chains, ESS the variance
+    of block means with that of independent draws. An indicator that never changes has R-hat 1 and the
+    full number of draws, if the chains agree; if not, R-hat is infinite.
     """
     joined = blocks + np.swapaxes(blocks, -1, -2)
     n_chains, n_blocks = joined.shape[:2]
@@ -71,18 +62,10 @@ def graph_of_probabilities(
 ) -> np.ndarray:
     """The DAG of the adjacencies with probability above 1/2.
 
-    These adjacencies minimise the expected number of wrong ones. Their directions follow the order of
-    the variables for which the sum of the directions' probabilities is largest: every variable in turn
-    is moved to its best place in the order until no move raises the sum. Prior knowledge is obeyed; if
-    a node has more parents than ``max_parents``, the least probable ones are left out.
-
-    Parameters
-    ----------
-    probabilities : array (p, p)
-        Posterior probability of i -> j.
-    allowed, required : array (p, p) of bool
-        Edges i -> j that may and that must be in the graph.
-    max_parents : int
+    These minimise the expected number of wrong adjacencies. They are directed along the order of the
+    variables under which the probabilities of their directions have the largest sum: every variable in
+    turn is moved to its best place until nothing improves. Prior knowledge is obeyed; of more parents
+    than ``max_parents`` the least probable ones are left out.
     """
     either = probabilities + probabilities.T
     joined = (either > 0.5) | required | required.T

@@ -113,21 +113,8 @@ def describe_relatedness(
     ns: np.ndarray,
     task_names: tuple[str, ...],
 ) -> Relatedness:
-    """Gather the numbers.
+    """Gather the numbers; ``members`` and ``advantages`` (chains, rounds, m) are those of a `Record`.
 
-    Parameters
-    ----------
-    delta : float
-    graphs : array (m, p, p)
-    members : array (chains, rounds, m) of bool
-        Whether a task was a member.
-    advantages : array (chains, rounds, m)
-        Log likelihood as a member minus that as a single task.
-    ns : array (m,)
-    task_names : tuple of str
-
-    Notes
-    -----
     Rounds in which a task was single are draws given the other tasks; if they are the majority they
     are used. Otherwise the rounds in which it was a member are reweighted by the inverse of its
     likelihood ratio; the weights are smoothed (PSIS, Vehtari et al.).

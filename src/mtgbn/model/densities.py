@@ -54,18 +54,8 @@ def log_normaliser(signed_sets_or_adjacency, d: float, matrix) -> float:
 def log_marginal_likelihood(scatter, n: float, adjacency, sigma_h, nu0: float) -> float:
     """Log density of one task's data given its DAG and sigma_h (the BGe score with a zero mean).
 
-    Parameters
-    ----------
-    scatter : array (p, p)
-        X'X of the centred data.
-    n : float
-        Degrees of freedom of the scatter.
-    adjacency : array (p, p)
-        The DAG; ``adjacency[i, j]`` means i -> j.
-    sigma_h : array (p, p)
-        Scale matrix of the inverse Wishart prior.
-    nu0 : float
-        Its degrees of freedom, above p - 1.
+    ``scatter`` (p, p) is X'X of the centred data with ``n`` degrees of freedom, ``sigma_h`` the scale
+    matrix of the inverse Wishart prior with ``nu0`` degrees of freedom, above p - 1.
     """
     sigma_h = check_positive_definite(sigma_h, "sigma_h")
     p = len(sigma_h)

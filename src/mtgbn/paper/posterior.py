@@ -26,26 +26,11 @@ def log_posterior(
 ) -> tuple[float, np.ndarray]:
     """Log posterior density of sigma_h under a flat prior, and its gradient.
 
-    The value is the sum over tasks of the log marginal likelihood and the log structure prior, which
-    is the function that EM averages over draws of sigma_h. Under the flat prior it is the log
-    posterior up to the unknown evidence.
-
-    Parameters
-    ----------
-    sigma_h : array (p, p)
-    adjacencies : array (m, p, p)
-        One DAG per task; ``adjacencies[t, i, j]`` means i -> j in task t.
-    scatters : array (m, p, p)
-    ns : array (m,)
-        Degrees of freedom of the scatters.
-    nu0 : float
-    structure_prior : {"uniform", "restricted", "scale_free", "decomposable"}
-
-    Returns
-    -------
-    value : float
-    gradient : array (p, p)
-        Symmetric, such that d value = tr(gradient d sigma_h).
+    The value is the sum over tasks of the log marginal likelihood and the log structure prior, the
+    function that EM averages over draws of sigma_h; under the flat prior it is the log posterior up to
+    the unknown evidence. ``adjacencies`` (m, p, p) has one DAG per task, ``scatters`` (m, p, p) their
+    data with the degrees of freedom ``ns`` (m,). The gradient (p, p) is symmetric, such that
+    d value = tr(gradient d sigma_h).
     """
     sigma_h = check_positive_definite(sigma_h, "sigma_h")
     posterior = build_posterior(adjacencies, scatters, ns, nu0, structure_prior)

@@ -57,17 +57,8 @@ def climb_triangulated(
 ) -> Found:
     """Climb to a DAG that no added, deleted or reversed edge improves.
 
-    Parameters
-    ----------
-    scores : LocalScores
-        Of the likelihood and the edge prior: under ``uniform``.
-    prior : TriangulatedPrior
-    constraints : Constraints, optional
-    initial : array (p, p), optional
-        Where to start. Default: the required edges alone.
-    n_restarts : int
-        Climbs from the best graph so far with some edges changed at random.
-    random_state : int, numpy.random.SeedSequence or numpy.random.Generator, optional
+    ``scores`` are those of the likelihood and the edge prior. A climb starts at ``initial``, by default
+    the required edges alone; a restart changes some edges of the best graph so far at random.
     """
     constraints = check_constraints(constraints, len(scores.matrices))
     start = constraints.required if initial is None else check_initial(initial, constraints)

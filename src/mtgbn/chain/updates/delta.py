@@ -22,21 +22,9 @@ TARGET_DELTA_ACCEPTANCE = 0.4
 
 @kernel(error_model="numpy", inline="always")
 def update_delta(rng, data, state, sigma_h):
-    """Make Metropolis steps for ln delta, in place.
+    """Metropolis steps for ln delta with Psi = sigma_h / delta held; ``sigma_h`` (p, p) follows.
 
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-    data : ChainData
-    state : ChainState
-        ``delta`` changes.
-    sigma_h : array (p, p)
-        Changes with delta.
-
-    Returns
-    -------
-    int
-        Number of accepted steps.
+    Returns the number of accepted steps.
     """
     adjacencies, scatters, members = state.adjacencies, state.scatters, state.members
     ns, scales = data.ns, data.single_scales

@@ -94,19 +94,10 @@ def update_graphs(rng, data, state, sigma_h, move_counts):
 
 @kernel(error_model="numpy")
 def walk(rng, adjacency, order, scores, limits, n_moves, move_counts):
-    """Make moves in one task, in place.
+    """Make moves in one task, in place: its ``adjacency`` (p, p) and ``order`` (p,) change.
 
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-    adjacency : array (p, p) of bool
-    order : array (p,)
-        Variables from first to last; parents come before their children.
-    scores : TaskScores
-    limits : Constraints
-    n_moves : int
-    move_counts : array (p, p)
-        To this the number of moves is added after which the graph had each edge.
+    ``scores`` are `TaskScores`, ``limits`` `Constraints`. ``move_counts`` (p, p) gains, for every edge,
+    the number of moves after which it was there.
     """
     p = order.size
     allowed, required, max_parents = limits.allowed, limits.required, limits.max_parents
@@ -364,28 +355,9 @@ def _objects(adjacency, order, first, last):
 def _sweep(rng, scores, limits, node, candidates, mask, goal, is_back, trial):
     """Draw for every candidate in turn whether it is a parent of the node, given the others.
 
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-    scores : TaskScores
-    limits : Constraints
-    node : int
-    candidates : array of int
-    mask : array (p,) of bool
-        The node's parents; changed in place.
-    goal : array (p,) of bool
-        The parents to reach, if ``is_back``.
-    is_back : bool
-        If true, nothing is drawn, and the result is the probability of reaching ``goal``.
-    trial : array (p,)
-        Room for a list of parents.
-
-    Returns
-    -------
-    log_probability : float
-        Log probability of what was drawn.
-    score : float
-        Score of the new family.
+    ``mask`` (p,) are the parents before, and after. With ``is_back`` nothing is drawn: the result is the
+    probability of reaching the parents ``goal`` (p,). ``trial`` (p,) is room for a list of parents.
+    Returns the log probability of what was drawn, and the score of the new family.
     """
     allowed, required, max_parents = limits.allowed, limits.required, limits.max_parents
     size = 0

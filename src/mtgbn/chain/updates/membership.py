@@ -27,16 +27,9 @@ _MAX_TRIED = 20
 
 @kernel(error_model="numpy", inline="always")
 def update_membership(rng, data, state, advantages):
-    """Draw for every task whether it is a member, given its graph; in place.
+    """Draw for every task whether it is a member, given its graph; ``counts`` follow.
 
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-    data : ChainData
-    state : ChainState
-        ``members`` and ``counts`` change.
-    advantages : array (m,)
-        Log likelihood of every task as a member minus that as a single task.
+    ``advantages`` (m,) are the log likelihoods as a member minus those as a single task.
     """
     adjacencies, orders, members, counts = (
         state.adjacencies,

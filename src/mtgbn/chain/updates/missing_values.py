@@ -16,20 +16,9 @@ from mtgbn.model.triangular import factorise, solve_backward, solve_forward
 
 @kernel(error_model="numpy")
 def update_missing_values(rng, data, state, sigma_h):
-    """Draw the missing values of every task, in place, and compute the scatters anew.
+    """Draw the missing values of every task; ``rows`` and ``scatters`` of the state change.
 
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-    data : ChainData
-    state : ChainState
-        ``rows`` and ``scatters`` change.
-    sigma_h : array (p, p)
-
-    Returns
-    -------
-    bool
-        False if a matrix lost its definiteness; the rows are then useless.
+    Returns False if a matrix lost its definiteness; the rows are then useless.
     """
     p = sigma_h.shape[0]
     for k in range(data.incomplete.size):
@@ -56,29 +45,22 @@ def update_missing_values(rng, data, state, sigma_h):
 
 @kernel(error_model="numpy")
 def draw_missing(rng, rows, is_missing, adjacency, matrix, degrees, factor, scatter):
-    """Draw the missing values of one task given its graph, in place.
+    """Draw the missing values of one task given its graph; ``rows`` and ``scatter`` change.
 
     Parameters
     ----------
     rng : numpy.random.Generator
-    rows : array (rows, p)
-        Observed values and the present draw of the missing ones.
-    is_missing : array (rows, p) of bool
+    rows, is_missing : array (rows, p)
+        Observed values with the present draw of the missing ones, and which are missing.
     adjacency : array (p, p) of bool
-    matrix : array (p, p)
-        sigma_h plus the scatter of the completed rows.
-    degrees : float
-        delta plus the degrees of freedom of that scatter.
+    matrix, degrees : array (p, p), float
+        sigma_h plus the scatter of the completed rows, and its degrees of freedom.
     factor : float
-        What the scatter of the rows is multiplied by. If it is less than 1, as with autocorrelated
-        rows, Omega is drawn as if there were fewer rows.
+        What the scatter of the rows is multiplied by. If it is not 1, rows count for less than they
+        are, and the values are drawn from what that number of rows can tell.
     scatter : array (p, p)
-        Gets the scatter of the rows after the draw.
 
-    Returns
-    -------
-    bool
-        False if a matrix lost its definiteness; the rows are then useless.
+    Returns False if a matrix lost its definiteness; the rows are then useless.
     """
     p = matrix.shape[0]
     precision = np.zeros((p, p))

@@ -78,23 +78,11 @@ class Hamiltonian(NamedTuple):
 
 @kernel(error_model="numpy", inline="always")
 def update_sigma_h(rng, data, state, psi_factor, sigma_h):
-    """Update sigma_h given the members' graphs and delta: one trajectory.
+    """Update sigma_h given the members' graphs and delta, by one trajectory.
 
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-    data : ChainData
-    state : ChainState
-        The coordinates change.
-    psi_factor : array (p, p)
-        Cholesky factor of ``state.centre``.
-    sigma_h : array (p, p)
-        Gets the new sigma_h.
-
-    Returns
-    -------
-    acceptance : float
-    divergent : bool
+    The coordinates in ``state`` change, and ``sigma_h`` (p, p) gets the new matrix. ``psi_factor`` is
+    the Cholesky factor of ``state.centre``. Returns the acceptance probability, and whether the
+    trajectory diverged.
     """
     p = data.psi_scales.size
     hamiltonian, work = _given_graphs(data, state, psi_factor)
@@ -218,22 +206,16 @@ def run_trajectories(rng, hamiltonian, position, step_size, adapts, settings, wo
     rng : numpy.random.Generator
     hamiltonian : Hamiltonian
     position : array (d,)
-        Coordinates of sigma_h; changed in place.
     step_size : float
     adapts : bool
         Whether to adapt the step size by dual averaging.
     settings : TrajectorySettings
     work : tuple of arrays
         From `coordinates_workspace`.
-    draws : array (n, p, p)
-        Gets sigma_h after every transition.
-    info : HMCInfo
-        Gets the statistics of every transition.
+    draws, info : array (n, p, p), HMCInfo
+        Get sigma_h after every transition, and its statistics.
 
-    Returns
-    -------
-    float
-        The step size for further transitions.
+    Returns the step size to go on with.
     """
     d = position.size
     gradient = np.empty(d)
