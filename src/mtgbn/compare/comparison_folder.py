@@ -19,12 +19,10 @@ _PACKAGES = ("numpy", "scipy", "numba", "joblib")
 
 
 class ComparisonTables(NamedTuple):
-    """All that a folder of results of a comparison holds."""
+    """The contents of comparison.json, and the tables of a comparison by name."""
 
     about: dict[str, Any]
-    """Contents of comparison.json."""
     tables: dict[str, DescribedTable]
-    """By name."""
 
 
 def comparison_tables(

@@ -37,8 +37,7 @@ def find_templates(
     --------
     >>> find_templates(["left", "right"])
     ({'all': ('left', 'right')}, ())
-    >>> templates, notes = find_templates(["aDMN1", "aDMN2", "vDMN1", "vDMN2"])
-    >>> templates
+    >>> find_templates(["aDMN1", "aDMN2", "vDMN1", "vDMN2"])[0]
     {'aDMN': ('aDMN1', 'aDMN2'), 'vDMN': ('vDMN1', 'vDMN2')}
     """
     if source is None:
