@@ -12,7 +12,7 @@ import mtgbn
 from mtgbn.cli.methods import METHODS, OPTIONS, estimator_options, take_parameters
 from mtgbn.cli.options import (
     OUT_FOLDER,
-    check_jobs,
+    jobs_option,
     option,
     quiet_option,
     reading_options,
@@ -181,7 +181,7 @@ _EXPERIMENTS = ("sample-size", "task-number", "density", "perturbation")
     "of one key are alternatives.",
 )
 @option("--seed", default=1, type=click.IntRange(0), help="The same seed gives the same rows.")
-@option("--jobs", default=-1, type=click.IntRange(-1), help="Parallel processes; -1: all cores.")
+@jobs_option("Parallel processes; -1: all cores.")
 @option("--scheduler", metavar="ADDRESS", help="Address of a Dask cluster.")
 @quiet_option
 def reproduce(experiment: str, out: str, full: bool, **options: Any) -> None:
@@ -199,7 +199,6 @@ def reproduce(experiment: str, out: str, full: bool, **options: Any) -> None:
 
     Exit codes: 0 done, 1 bad settings or cells that failed, 2 bad usage, 130 interrupted.
     """
-    check_jobs(options["jobs"])
     try:
         from mtgbn.cli.reproduce import run_reproduce
 

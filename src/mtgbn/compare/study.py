@@ -184,12 +184,8 @@ def compare_groups(
     is_a = check_groups(tasks, is_a)
     check_count("n_permutations", n_permutations, 0)
     estimator = clone(MTGBN() if estimator is None else estimator, n_jobs=n_jobs)
-    for_methods: dict[str, Any] = {
-        "methods": methods,
-        "series": series,
-        "repetition_time": repetition_time,
-    }
-    parts = check_comparison(tasks, estimator, templates, n_edges=n_edges, **for_methods)
+    for_methods = (methods, n_edges, series, repetition_time)
+    parts = check_comparison(tasks, estimator, templates, for_methods=for_methods)
     compares_methods = n_edges is not None or tuple(methods) != ("mtgbn",)
     compared = []
     seeds = seed_sequence(random_state).spawn(len(parts))
@@ -264,11 +260,11 @@ def check_comparison(
     templates: Templates | None,
     *,
     subject: str | None = None,
-    **for_methods: Any,
+    for_methods: tuple[Any, ...] = (),
 ) -> dict[str, Tasks]:
     """Refuse what cannot be carried out, before anything is fitted; return the tasks by template.
 
-    ``for_methods`` are the arguments of `check_methods`, for the comparison of two groups.
+    ``for_methods`` are arguments of `check_methods`, for the comparison of two groups.
     """
     if subject is not None:
         name_position(subject, tasks.names, "task")
@@ -283,7 +279,7 @@ def check_comparison(
         }
     for part in parts.values():
         estimator.check(part)
-        check_methods(part, **for_methods)
+        check_methods(part, *for_methods)
     return parts
 
 

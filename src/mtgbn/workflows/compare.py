@@ -26,8 +26,7 @@ from mtgbn.compare.participants import (
 from mtgbn.compare.study import (
     Study,
     SubjectStudy,
-    check_group_comparison,
-    check_subject_comparison,
+    check_comparison,
     compare_groups,
     compare_one,
 )
@@ -60,10 +59,9 @@ class Selection:
         Column of the groups in the table of participants; default: group, diagnosis, dx or similar.
     groups : (str, str), optional
         Labels of the groups a and b; default: the two labels of the table, controls as b.
-    subject : str, optional
-        Compare this one subject with controls instead of two groups.
-    controls : str, optional
-        Label of the controls, for ``subject``; default: the group that the subject is not in.
+    subject, controls : str, optional
+        Compare this one subject with controls instead of two groups, and the label of the controls;
+        default: the group that the subject is not in.
     templates : path or "all", optional
         As for `mtgbn.compare.find_templates`.
     repetition_time : float, optional
@@ -84,8 +82,7 @@ class ComparisonRun(NamedTuple):
     folder: Path
     study: Study | SubjectStudy
     cohort: Cohort
-    summary: tuple[str, ...]
-    """What was found, in sentences."""
+    summary: tuple[str, ...]  # what was found, in sentences
     report: Path | None
     seconds: float
 
@@ -122,17 +119,14 @@ def compare_folder(
 
     Parameters
     ----------
-    data : path
-        A folder or file that `Tasks.from_folder` or `Tasks.from_file` can read.
+    data, reading
+        As for `fit_folder`, but by default rows are time series (``effective_samples="bartlett"``).
     out : path
         The folder for the tables (see `mtgbn.compare.write_study`) and report.html.
     participants : path
         Table (.tsv or .csv) with the columns participant_id and group, one row per subject.
     selection : Selection, optional
         Groups, or the subject and its controls, and templates; default: the two groups of the table.
-    reading : mapping, optional
-        Options of `Tasks.from_folder` or `Tasks.from_file`. Default: rows are time series
-        (``effective_samples="bartlett"``).
     parameters : mapping, optional
         Parameters of `MTGBN` by name.
     comparison : mapping, optional
@@ -162,18 +156,13 @@ def compare_folder(
     >>> from pathlib import Path
     >>> import numpy as np
     >>> rows = np.random.default_rng(0).normal(size=(4, 40, 2))
+    >>> quick = {"n_draws": 8, "n_restarts": 0, "max_iter": 2}
     >>> with tempfile.TemporaryDirectory() as name:
-    ...     folder = Path(name)
-    ...     np.savez(folder / "data.npz", s1=rows[0], s2=rows[1], s3=rows[2], s4=rows[3])
+    ...     data, out, groups = (Path(name) / each for each in ("data.npz", "out", "groups.csv"))
+    ...     np.savez(data, s1=rows[0], s2=rows[1], s3=rows[2], s4=rows[3])
     ...     table = "participant_id,group\ns1,patient\ns2,patient\ns3,control\ns4,control\n"
-    ...     _ = (folder / "groups.csv").write_text(table)
-    ...     run = compare_folder(
-    ...         folder / "data.npz",
-    ...         folder / "out",
-    ...         folder / "groups.csv",
-    ...         parameters={"n_draws": 8, "n_restarts": 0, "max_iter": 2},
-    ...         report=False,
-    ...     )
+    ...     _ = groups.write_text(table)
+    ...     run = compare_folder(data, out, groups, parameters=quick, report=False)
     >>> run.study.label_a, run.study.names_a
     ('patient', ('s1', 's2'))
     """
@@ -190,9 +179,7 @@ def compare_folder(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CollinearityWarning)
         cohort = read_cohort(
-            data,
-            table,
-            labels,
+            *(data, table, labels),
             repetition_time=chosen.repetition_time,
             always=chosen.subject,
             **reading,
@@ -225,17 +212,8 @@ def compare_folder(
     about = _about(cohort, table, settings, notes) | dict(record or {})
     series: dict[str, Any] = {"series": cohort.series, "repetition_time": cohort.repetition_time}
     # Everything that can be refused is refused before an earlier comparison is touched.
-    if subject is not None:
-        check_subject_comparison(cohort.tasks, subject, estimator, templates=templates)
-    else:
-        check_group_comparison(
-            cohort.tasks,
-            estimator,
-            templates=templates,
-            methods=used["methods"],
-            n_edges=used["n_edges"],
-            **series,
-        )
+    for_methods = (used["methods"], used["n_edges"], *series.values()) if subject is None else ()
+    check_comparison(cohort.tasks, estimator, templates, subject=subject, for_methods=for_methods)
     start = time.monotonic()
     with _owned(folder, identity, overwrite) as work:
         options: dict[str, Any] = {
@@ -385,11 +363,8 @@ def _owned(folder: Path, identity: dict[str, Any], overwrite: bool) -> Iterator[
 
 def _empty(folder: Path) -> None:
     """Remove the files of an earlier comparison, and no others."""
-    for name in (
-        REPORT_FILE,
-        ABOUT_FILE,
-        *(f"{table}.{kind}" for table in TABLES for kind in ("tsv", "json")),
-    ):
+    tables = [f"{table}.{kind}" for table in TABLES for kind in ("tsv", "json")]
+    for name in (REPORT_FILE, ABOUT_FILE, *tables):
         (folder / name).unlink(missing_ok=True)
     shutil.rmtree(folder / _WORK_FOLDER)
     (folder / _WORK_FOLDER).mkdir()
