@@ -12,6 +12,7 @@ import mtgbn
 from mtgbn.cli.methods import METHODS, OPTIONS, estimator_options, take_parameters
 from mtgbn.cli.options import (
     OUT_FOLDER,
+    finish,
     jobs_option,
     option,
     quiet_option,
@@ -97,22 +98,13 @@ def fit(context: click.Context, data: str, out: str, method: str, **options: Any
         raise click.UsageError("--resume and --overwrite exclude each other")
     from mtgbn.cli.fit import run_fit
 
-    try:
-        code = run_fit(
-            data,
-            out,
-            method,
-            parameters,
-            reading=reading,
-            if_exists="resume" if resume else "overwrite" if overwrite else "error",
-            graph_formats=options.pop("graphs"),
-            **options,
-        )
-    except KeyboardInterrupt:
-        hint = "; go on with --resume" if method in ("mtgbn", "paper") else ""
-        click.echo(f"mtgbn: interrupted{hint}", err=True)
-        sys.exit(130)
-    sys.exit(code)
+    options |= {
+        "reading": reading,
+        "if_exists": "resume" if resume else "overwrite" if overwrite else "error",
+        "graph_formats": options.pop("graphs"),
+    }
+    hint = "go on with --resume" if method in ("mtgbn", "paper") else "give the same command again"
+    finish(lambda: run_fit(data, out, method, parameters, **options), hint)
 
 
 @cli.command()
@@ -199,14 +191,9 @@ def reproduce(experiment: str, out: str, full: bool, **options: Any) -> None:
 
     Exit codes: 0 done, 1 bad settings or cells that failed, 2 bad usage, 130 interrupted.
     """
-    try:
-        from mtgbn.cli.reproduce import run_reproduce
+    from mtgbn.cli.reproduce import run_reproduce
 
-        code = run_reproduce(experiment, out, quick=not full, **options)
-    except KeyboardInterrupt:
-        click.echo("mtgbn: interrupted; the same command goes on", err=True)
-        sys.exit(130)
-    sys.exit(code)
+    finish(lambda: run_reproduce(experiment, out, quick=not full, **options))
 
 
 for command in (demo, extract, compare, bids):

@@ -34,9 +34,9 @@ def run_fit(
 
     def make_estimator(tasks: Tasks) -> Any:
         made = dict(parameters)
-        if made["knowledge"] is not None:
+        if "knowledge" in made:
             made["knowledge"] = Knowledge.from_file(made["knowledge"])
-        if isinstance(made["edge_prior"], EdgePriorFile):
+        if isinstance(made.get("edge_prior"), EdgePriorFile):
             made["edge_prior"] = read_edge_prior(made["edge_prior"].path, tasks.variables)
         return METHODS[method].estimator_class()(**made)
 

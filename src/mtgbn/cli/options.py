@@ -1,8 +1,10 @@
 """Options that several commands share, and how they are read."""
 
+import errno
 import os
+import sys
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -118,6 +120,20 @@ def jobs_option(text: str, default: int = -1) -> Decorator:
         return jobs
 
     return option("--jobs", "n_jobs", default=default, callback=check, help=text)
+
+
+def finish(work: Callable[[], int], how_to_go_on: str = "the same command goes on") -> NoReturn:
+    """End with the exit code of a command that can resume after an interruption or on a full disk."""
+    try:
+        sys.exit(work())
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        click.echo(f"mtgbn: the disk is full ({error}); make room, and {how_to_go_on}", err=True)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        click.echo(f"mtgbn: interrupted; {how_to_go_on}", err=True)
+        sys.exit(130)
 
 
 quiet_option = option("--quiet", is_flag=True, help="Print errors only.")

@@ -1,9 +1,7 @@
 """The commands for scans and for groups of subjects: extract, compare, bids, demo."""
 
-import errno
 import os
 import sys
-from collections.abc import Callable
 from typing import Any, Literal
 
 import click
@@ -13,6 +11,7 @@ from mtgbn.cli.options import (
     OUT_FOLDER,
     comparison_options,
     extraction_options,
+    finish,
     jobs_option,
     option,
     overwrite_option,
@@ -67,23 +66,6 @@ def _resolve_comparison(context: click.Context, options: dict[str, Any], data: s
         "comparison": comparison if selection.subject is None else None,
         "seed": options.pop("random_state"),
     }
-
-
-def _finish(work: Callable[[], int]) -> None:
-    """End with the exit code of a command that resumes when it is given again."""
-    try:
-        code = work()
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        click.echo(
-            f"mtgbn: the disk is full ({error}); make room, and the same command goes on", err=True
-        )
-        sys.exit(1)
-    except KeyboardInterrupt:
-        click.echo("mtgbn: interrupted; the same command goes on", err=True)
-        sys.exit(130)
-    sys.exit(code)
 
 
 @click.command()
@@ -147,7 +129,7 @@ def extract(context: click.Context, images: str, out: str, **options: Any) -> No
     from mtgbn.cli.runs import run
     from mtgbn.workflows import extract_folder
 
-    _finish(lambda: run(extract_folder, images, out, choice=choice, **options)[0])
+    finish(lambda: run(extract_folder, images, out, choice=choice, **options)[0])
 
 
 @click.command()
@@ -218,7 +200,7 @@ def compare(context: click.Context, data: str, out: str, participants: str, **op
     from mtgbn.cli.runs import run
     from mtgbn.workflows import compare_folder
 
-    _finish(lambda: run(compare_folder, data, out, participants, **options)[0])
+    finish(lambda: run(compare_folder, data, out, participants, **options)[0])
 
 
 class _Bids(click.Command):
@@ -308,4 +290,4 @@ def bids(
     from mtgbn.cli.runs import run
     from mtgbn.workflows import run_bids
 
-    _finish(lambda: run(run_bids, bids_dir, out, level, **options)[0])
+    finish(lambda: run(run_bids, bids_dir, out, level, **options)[0])

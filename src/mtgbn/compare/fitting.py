@@ -34,6 +34,13 @@ class GroupGraphs(NamedTuple):
         names = ("all",) if len(self.estimators) == 1 else ("a", "b")
         return dict(zip(names, self.estimators, strict=True))
 
+    @property
+    def fit_of(self) -> dict[str, tuple[AnyEstimator, int]]:
+        """The fitted estimator of every subject, and the subject's position in it."""
+        return {
+            name: (each, t) for each in self.estimators for t, name in enumerate(each.task_names_)
+        }
+
 
 @contextmanager
 def without_convergence_warnings() -> Iterator[None]:

@@ -185,7 +185,7 @@ def _connections(study: Study) -> DescribedTable:
                 row = [
                     *(template.name, kind, template.variables[i], template.variables[j]),
                     *(found.count_a[k], found.n_a, found.count_b[k], found.n_b),
-                    more_in(study, found.difference[k]),
+                    [study.label_b, None, study.label_a][int(np.sign(found.difference[k])) + 1],
                     *(found.p_two_sided[k], found.q[k], next(over_all)),
                     *(found.difference[k], found.low[k], found.high[k], found.statistic[k]),
                     *(found.p_greater[k], found.p_less[k], found.p_exact[k]),
@@ -195,13 +195,6 @@ def _connections(study: Study) -> DescribedTable:
                     row += [p[i, j], corrected[i, j]]
                 rows.append(row)
     return table_of("connections", "Tests of every connection; " + CONVENTION, columns, rows)
-
-
-def more_in(study: Study, difference: float) -> str | None:
-    """The group with the larger share."""
-    if difference == 0:
-        return None
-    return study.label_a if difference > 0 else study.label_b
 
 
 def permuted_pvalues(permutations: Permutations, kind: str) -> tuple[np.ndarray, np.ndarray]:
@@ -244,11 +237,7 @@ def _edges(study: Study) -> DescribedTable:
     )
     columns = dict(_EDGES) | (_PROBABILITIES if is_sampled else {})
     for template in study.templates:
-        fits: dict[str, tuple[Any, int]] = {
-            name: (estimator, t)
-            for estimator in template.fits.estimators
-            for t, name in enumerate(estimator.task_names_)
-        }
+        fits: dict[str, tuple[Any, int]] = template.fits.fit_of
         labels, members = (study.label_a, study.label_b), (study.names_a, study.names_b)
         for label, names, graphs in zip(labels, members, template.fits[:2], strict=True):
             for name, graph in zip(names, graphs, strict=True):

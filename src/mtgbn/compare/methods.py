@@ -142,17 +142,6 @@ def check_methods(
         )
 
 
-def _of_all_subjects(fits: GroupGraphs, is_a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Graphs and covariances of all subjects, in the order of the tasks."""
-    graphs = np.empty((len(is_a), *fits.graphs_a.shape[1:]), dtype=bool)
-    graphs[is_a], graphs[~is_a] = fits.graphs_a, fits.graphs_b
-    if len(fits.estimators) == 1:
-        return graphs, fits.estimators[0].covariances_
-    covariances = np.empty(graphs.shape)
-    covariances[is_a], covariances[~is_a] = (each.covariances_ for each in fits.estimators)
-    return graphs, covariances
-
-
 def _graphs_of_sizes(
     tasks: Tasks,
     is_a: np.ndarray,
@@ -172,10 +161,14 @@ def _graphs_of_sizes(
     similarity = float(np.mean([prior.similarity for prior in priors]))
     log_odds = np.log(density / (1 - density))
     while True:
-        for t, (graph, covariance) in enumerate(zip(*_of_all_subjects(fits, is_a), strict=True)):
+        found = np.empty((len(tasks), *fits.graphs_a.shape[1:]), dtype=bool)
+        found[is_a], found[~is_a] = fits.graphs_a, fits.graphs_b
+        fit_of = fits.fit_of
+        for t, (name, graph) in enumerate(zip(tasks.names, found, strict=True)):
             if t not in graphs and graph.sum() >= sizes[t]:
+                fitted, place = fit_of[name]
                 # The coefficients of all other pairs are 0; a part of a DAG is a DAG again.
-                coefficients = standardised_coefficients(graph, covariance)
+                coefficients = standardised_coefficients(graph, fitted.covariances_[place])
                 graphs[t] = strongest_edges(coefficients, int(sizes[t]))
         if len(graphs) == len(tasks):
             return np.array([graphs[t] for t in range(len(tasks))])

@@ -173,7 +173,11 @@ def compare_folder(
         raise InputError(f"{listed(comparison)} are for the comparison of two groups")
     reading, parameters = _READING | dict(reading or {}), dict(parameters or {})
     folder = Path(out)
-    _check_folder(data, folder)
+    check_output_folder(folder, data)
+    is_ours = (folder / _WORK_FOLDER / _IDENTITY_FILE).exists()
+    # A run that failed at once leaves an empty folder for its work.
+    if not is_ours and any(path.is_file() for path in folder.rglob("*")):
+        raise InputError(f"{str(folder)!r} holds other files; give a new or empty folder")
     table = read_participants(participants, chosen.column)
     labels = _labels(table, chosen)
     with warnings.catch_warnings(record=True) as caught:
@@ -321,14 +325,6 @@ def _about(
         "participants_table": Path(table.source).name,
         "warnings": list(notes),
     }
-
-
-def _check_folder(data: str | os.PathLike[str], folder: Path) -> None:
-    check_output_folder(folder, data)
-    is_ours = (folder / _WORK_FOLDER / _IDENTITY_FILE).exists()
-    # A run that failed at once leaves an empty folder for its work.
-    if not is_ours and any(path.is_file() for path in folder.rglob("*")):
-        raise InputError(f"{str(folder)!r} holds other files; give a new or empty folder")
 
 
 @contextlib.contextmanager
