@@ -198,11 +198,7 @@ def compare_groups(
         own_seed = fit_seed(seed)
         options: dict[str, Any] = {"fitting": fitting, "random_state": own_seed}
         fits = fit_groups(
-            *(part, is_a, estimator),
-            quiet=True,
-            checkpoints=own_folder,
-            progress=report,
-            **options,
+            *(part, is_a, estimator), quiet=True, checkpoints=own_folder, progress=report, **options
         )
         matched: list[MethodGraphs] = []
         if compares_methods:

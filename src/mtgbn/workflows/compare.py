@@ -23,13 +23,7 @@ from mtgbn.compare.participants import (
     participant_of,
     read_participants,
 )
-from mtgbn.compare.study import (
-    Study,
-    SubjectStudy,
-    check_comparison,
-    compare_groups,
-    compare_one,
-)
+from mtgbn.compare.study import Study, SubjectStudy, check_comparison, compare_groups, compare_one
 from mtgbn.compare.summary_text import study_sentences, subject_sentences
 from mtgbn.compare.templates import find_templates
 from mtgbn.errors import CollinearityWarning, InputError
