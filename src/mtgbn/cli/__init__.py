@@ -96,7 +96,7 @@ def fit(context: click.Context, data: str, out: str, method: str, **options: Any
     resume, overwrite = options.pop("resume"), options.pop("overwrite")
     if resume and overwrite:
         raise click.UsageError("--resume and --overwrite exclude each other")
-    from mtgbn.cli.fit import run_fit
+    from mtgbn.cli.runs import run_fit
 
     options |= {
         "reading": reading,
