@@ -105,9 +105,8 @@ def run_reproduce(
         write_json(folder / "run.json", about)
         drawn = _draw(folder, experiment, summaries)
     say(headline(experiment, summaries))
-    elapsed = time.monotonic() - start
     say(
-        f"Computed {n_computed} cells in {duration(elapsed)}; wrote "
+        f"Computed {n_computed} cells in {duration(time.monotonic() - start)}; wrote "
         f"{folder / 'table.md'}, table.csv, rows.csv{drawn}"
     )
     if is_interrupted:

@@ -1,12 +1,14 @@
 """Run `mtgbn fit`, `extract`, `compare`, `bids` and `demo`, and print how it goes."""
 
-import contextlib
 import os
 import sys
 import time
 import webbrowser
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import Any
+
+from joblib import parallel_config
 
 from mtgbn.cli.cluster import connected
 from mtgbn.cli.edge_prior import EdgePriorFile, read_edge_prior
@@ -45,16 +47,14 @@ def run_fit(
             made["edge_prior"] = read_edge_prior(made["edge_prior"].path, tasks.variables)
         return METHODS[method].estimator_class()(**made)
 
-    with _FitScreen(quiet) as screen, _searches_on(scheduler):
-        run = fit_folder(
-            data,
-            out,
-            make_estimator,
-            tell=screen.say,
-            progress=screen.moved,
-            callback=screen.iterated,
-            **options,
-        )
+    with (
+        _FitScreen(quiet) as screen,
+        connected(scheduler, "the same command with --resume goes on") as client,
+        # Searches run on the Dask cluster, or in threads of this process.
+        parallel_config("dask", wait_for_workers_timeout=60) if client else nullcontext(),
+    ):
+        options |= {"tell": screen.say, "progress": screen.moved, "callback": screen.iterated}
+        run = fit_folder(data, out, make_estimator, **options)
     if run.was_finished:
         screen.say(f"{out} holds this very result, finished; nothing to resume.")
     else:
@@ -65,19 +65,6 @@ def run_fit(
         if run.report is not None:
             screen.say(f"Open {run.report} in a browser.")
     return 0 if run.converged else WITH_WARNINGS
-
-
-@contextlib.contextmanager
-def _searches_on(address: str | None) -> Iterator[None]:
-    """Searches run on the Dask cluster at this address; without one, in threads of this process."""
-    with connected(address, "the same command with --resume goes on") as client:
-        if client is None:
-            yield
-            return
-        from joblib import parallel_config
-
-        with parallel_config("dask", wait_for_workers_timeout=60):
-            yield
 
 
 class _FitScreen(Screen):

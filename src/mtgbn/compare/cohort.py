@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mtgbn._utils.names import listed, unknown_name
-from mtgbn.compare.participants import Participants, participant_of, refuse_no_match
+from mtgbn.compare.participants import Participants, participant_of
 from mtgbn.errors import InputError
 from mtgbn.fmri.extract import SAME_TR, Excluded
 from mtgbn.tasks import Tasks, read_tables
@@ -72,8 +72,7 @@ def read_cohort(
         unreadable=lambda name, error: excluded.append(Excluded(name, str(error))),
     )
     names = [table.task for table in tables] + [each.name for each in excluded]
-    refuse_no_match(participants, names)
-    _refuse_several_series(names, participants)
+    _refuse_mismatch(names, participants)
     wanted = task_of(always, names) if always else None
     other_groups: Counter[str] = Counter()
     chosen: list[tuple[Table, str]] = []
@@ -122,8 +121,13 @@ def task_of(subject: str, tasks: Sequence[str]) -> str:
     raise unknown_name(subject, tasks, "subject")
 
 
-def _refuse_several_series(tasks: Sequence[str], participants: Participants) -> None:
-    """Refuse two series of one participant, which would count as two independent subjects."""
+def _refuse_mismatch(tasks: Sequence[str], participants: Participants) -> None:
+    """Refuse data of no participant, and two series of one, which would count as two subjects."""
+    if not any(participant_of(task, participants.labels) for task in tasks):
+        raise InputError(
+            f"none of the participants of {participants.source!r} ({listed(participants.labels, 3)}) "
+            f"has data; the data are of {listed(tasks, 3)}. Use the same names in both"
+        )
     owner: dict[str, str] = {}
     for task in tasks:
         name = participant_of(task, participants.labels)

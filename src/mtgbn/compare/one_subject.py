@@ -41,25 +41,20 @@ class Departures(NamedTuple):
     control_count : array of int
         Those of the ``n_controls`` controls who have the connection in the joint fit of all controls.
     strength, control_strength : array
-        Strength of the connection in the subject, and its mean over the controls (taken on the scale
-        on which strengths are compared; for partial correlations Fisher's z).
-    score : array
-        Difference between the two strengths in units of its standard deviation among controls;
-        positive where the connection is stronger in the subject.
+        Strength in the subject, and its mean over the controls (for partial correlations taken as
+        Fisher's z); ``measure`` is a key of `mtgbn.compare.strengths.MEASURES`.
+    score, control_scores : array
+        Difference between the two strengths in units of its standard deviation among controls, positive
+        where the subject's is stronger; and the scores of each control against the other controls.
     pvalue : array
-        Share of all pairs of all controls whose absolute score is at least as large; the subject's pair
-        is counted too. It is valid on average over pairs; for pairs that vary most among controls it is
-        too small.
+        Share of all pairs of all controls whose absolute score is at least as large, the subject's pair
+        included; valid on average over pairs, too small for pairs that vary most among controls.
     expected_alarms : array
-        Mean number of pairs in which one control has a score as large against the other controls; the
-        subject is counted as one of the controls, so that the smallest value is 1 / (n_controls + 1).
+        Mean number of pairs in which a control has a score as large against the others, with the subject
+        counted as a control: at least 1 / (n_controls + 1).
     fdr : array
         Estimated share of false discoveries among the pairs up to this one, if the subject is like a
         control in all other pairs: expected alarms divided by the pairs listed so far, made monotone.
-    control_scores : array (controls, pairs)
-        Scores of the controls against each other, in the order of the rows.
-    measure : str
-        The measure of strength, a key of `mtgbn.compare.strengths.MEASURES`.
     """
 
     subject: LearnedTask

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from mtgbn._utils.names import listed
 from mtgbn._utils.tables import read_records
 from mtgbn.errors import InputError
 
@@ -124,12 +123,3 @@ def participant_of(task: str, known: Iterable[str]) -> str | None:
         if name in known:
             return name
     return None
-
-
-def refuse_no_match(participants: Participants, tasks: Sequence[str]) -> None:
-    """Refuse a table in which no task has a participant, and show names of both."""
-    if not any(participant_of(task, participants.labels) for task in tasks):
-        raise InputError(
-            f"none of the participants of {participants.source!r} ({listed(participants.labels, 3)}) "
-            f"has data; the data are of {listed(tasks, 3)}. Use the same names in both"
-        )

@@ -67,13 +67,8 @@ class TemplateComparison(NamedTuple):
 class Study(NamedTuple):
     """Two groups, compared template by template; the result of `compare_groups`.
 
-    Attributes
-    ----------
-    label_a, label_b, names_a, names_b
-        Labels of the groups, and names of their subjects.
-    templates : tuple of TemplateComparison
-    fitting, n_permutations, n_edges
-        As given to `compare_groups`.
+    It has the labels of both groups, the names of their subjects, the comparison over the variables of
+    every template, and settings as given to `compare_groups`.
 
     Examples
     --------
@@ -191,9 +186,8 @@ def compare_groups(
     seeds = seed_sequence(random_state).spawn(len(parts))
     for number, ((name, part), seed) in enumerate(zip(parts.items(), seeds, strict=True)):
         report = labelled(f"{name}, ", progress)
-        own_folder = None
-        if folder is not None:
-            own_folder = Path(folder) / f"template-{number}"
+        own_folder = None if folder is None else Path(folder) / f"template-{number}"
+        if own_folder is not None:
             own_folder.mkdir(parents=True, exist_ok=True)
         own_seed = fit_seed(seed)
         options: dict[str, Any] = {"fitting": fitting, "random_state": own_seed}
@@ -224,14 +218,13 @@ def compare_groups(
                 observed=fits,
                 progress=report,
             )
-        graphs = fits.graphs_a, fits.graphs_b
         compared.append(
             TemplateComparison(
                 name=name,
                 variables=part.variables,
                 fits=fits,
-                directed=compare_graphs(*graphs),
-                undirected=compare_graphs(*graphs, directed=False),
+                directed=compare_graphs(*fits[:2]),
+                undirected=compare_graphs(*fits[:2], directed=False),
                 degrees_a=count_degrees(fits.graphs_a),
                 degrees_b=count_degrees(fits.graphs_b),
                 permutations=permutations,

@@ -17,6 +17,9 @@ def find_templates(
 ) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
     """Sort variables into templates.
 
+    Returns the variables of every template, in the order of the data, and sentences about variables
+    that are in the data or in the table only.
+
     Parameters
     ----------
     variables : sequence of str
@@ -25,13 +28,6 @@ def find_templates(
         a variable may be in several templates. "all": one template with all variables. Default: the
         paper's templates, if all variables are regions of the paper, by name (aDMN1, ...) or by label;
         else one template with all variables.
-
-    Returns
-    -------
-    templates : dict
-        The variables of every template, in the order of the data.
-    notes : tuple of str
-        Sentences about variables that are in the data or in the table only.
 
     Examples
     --------

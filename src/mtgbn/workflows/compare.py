@@ -54,12 +54,9 @@ class Selection:
     groups : (str, str), optional
         Labels of the groups a and b; default: the two labels of the table, controls as b.
     subject, controls : str, optional
-        Compare this one subject with controls instead of two groups, and the label of the controls;
-        default: the group that the subject is not in.
-    templates : path or "all", optional
-        As for `mtgbn.compare.find_templates`.
-    repetition_time : float, optional
-        Seconds between rows, which replaces the values in the files beside the series.
+        One subject, compared with the group ``controls``; default: the group that it is not in.
+    templates, repetition_time : optional
+        As for `mtgbn.compare.find_templates`; seconds between rows, instead of those in the files.
     """
 
     column: str | None = None
@@ -71,7 +68,7 @@ class Selection:
 
 
 class ComparisonRun(NamedTuple):
-    """The result of `compare_folder`."""
+    """The result of `compare_folder`: what was found, and where the tables and the report are."""
 
     folder: Path
     study: Study | SubjectStudy
@@ -139,11 +136,6 @@ def compare_folder(
     progress : callable, optional
         As for `mtgbn.compare.compare_groups`.
 
-    Returns
-    -------
-    ComparisonRun
-        ``study``, ``cohort``, ``summary`` (sentences), ``folder``, ``report``, ``seconds``.
-
     Examples
     --------
     >>> import tempfile
@@ -185,7 +177,12 @@ def compare_folder(
     templates, notes = find_templates(cohort.tasks.variables, chosen.templates)
     notes = (*(str(each.message) for each in caught), *notes, *cohort.notes)
     notes += tuple(data_warnings(cohort.tasks))
-    subject = None if chosen.subject is None else _subject_task(chosen.subject, cohort)
+    subject = None
+    if chosen.subject is not None:
+        reasons = {each.name: each.reason for each in cohort.excluded}
+        subject = task_of(chosen.subject, [*cohort.tasks.names, *reasons])
+        if subject in reasons:
+            raise InputError(f"the data of {chosen.subject!r} cannot be used: {reasons[subject]}")
     _tell_who(tell, cohort, reading, subject, labels[0])
     for note in notes:
         tell(f"Note: {note}.")
@@ -197,16 +194,11 @@ def compare_folder(
         "groups": list(labels),
         "templates": {key: list(variables) for key, variables in templates.items()},
         "learner": {key: value for key, value in parameters.items() if value is not None},
-        **({"fitting": used["fitting"]} if subject is None else {}),
+        **({"fitting": used["fitting"]} if subject is None else {"subject": subject}),
         "seed": seed,
-        **({} if subject is None else {"subject": subject}),
     }
-    identity = {
-        "mtgbn": mtgbn.__version__,
-        "data": cohort.tasks.fingerprint({})["data"],
-        "labels": list(cohort.groups),
-        **settings,
-    }
+    identity = {"mtgbn": mtgbn.__version__, "labels": list(cohort.groups), **settings}
+    identity["data"] = cohort.tasks.fingerprint({})["data"]
     about = _about(cohort, table, settings, notes) | dict(record or {})
     series: dict[str, Any] = {"series": cohort.series, "repetition_time": cohort.repetition_time}
     # Everything that can be refused is refused before an earlier comparison is touched.
@@ -270,14 +262,6 @@ def _labels(table: Participants, chosen: Selection) -> tuple[str, ...]:
         )
     first, second = choose_groups(table)
     return (second if own == first else first,)
-
-
-def _subject_task(subject: str, cohort: Cohort) -> str:
-    """Return the task of the subject; an error if its data cannot be used."""
-    for each in cohort.excluded:
-        if participant_of(each.name, {subject, subject.removeprefix("sub-")}) is not None:
-            raise InputError(f"the data of {subject!r} cannot be used: {each.reason}")
-    return task_of(subject, cohort.tasks.names)
 
 
 def _tell_who(

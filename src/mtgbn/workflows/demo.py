@@ -48,7 +48,13 @@ def run_demo(
     'report.html'
     """
     folder = Path(out)
-    _prepare(folder)
+    check_output_folder(folder)
+    if folder.exists() and any(folder.iterdir()):
+        if read_json(folder / _DESCRIPTION).get("Name") != _NAME:
+            raise InputError(f"{str(folder)!r} holds other files; give a new or empty folder")
+        shutil.rmtree(folder / _SERIES, ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / _DESCRIPTION, {"Name": _NAME, "BIDSVersion": "1.10.0"})
     regions = load_regions("aDMN").names
     simulation = simulate_bold_groups(
         *(n_subjects, n_subjects), regions=regions, alteration="mixed", random_state=seed
@@ -98,14 +104,3 @@ def write_series(simulation: BoldSimulation, folder: Path) -> None:
         write_json(path.with_suffix(".json"), {"RepetitionTime": simulation.repetition_time})
     rows = zip(simulation.subjects, simulation.groups.tolist(), strict=True)
     write_text(folder / _TABLE, table_text([["participant_id", "group"], *rows]))
-
-
-def _prepare(folder: Path) -> None:
-    """Make an empty folder, or one of an earlier demo, ready."""
-    check_output_folder(folder)
-    if folder.exists() and any(folder.iterdir()):
-        if read_json(folder / _DESCRIPTION).get("Name") != _NAME:
-            raise InputError(f"{str(folder)!r} holds other files; give a new or empty folder")
-        shutil.rmtree(folder / _SERIES, ignore_errors=True)
-    folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / _DESCRIPTION, {"Name": _NAME, "BIDSVersion": "1.10.0"})

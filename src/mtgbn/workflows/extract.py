@@ -43,10 +43,8 @@ def extract_folder(
         ``space``, ``task`` and ``session``, as for `mtgbn.fmri.find_images`.
     subjects : sequence of str
         Only these subjects of fMRIPrep's derivatives; named with or without ``sub-``.
-    tell : callable
-        Called with the numbers of subjects and regions, before the work begins.
-    progress : callable, optional
-        Called with "subjects", the finished ones, and all.
+    tell, progress : callable, optional
+        Called with messages; and with "subjects", the finished ones, and all.
     **settings
         More options of `mtgbn.fmri.extract_series`.
 

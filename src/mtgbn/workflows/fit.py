@@ -31,7 +31,7 @@ _CHECKPOINT = "checkpoint.npz"
 
 
 class FitRun(NamedTuple):
-    """The result of `fit_folder`."""
+    """The result of `fit_folder`: the fitted estimator, and where the result and the report are."""
 
     folder: Path
     estimator: AnyEstimator
@@ -84,11 +84,6 @@ def fit_folder(
         Called with messages about the data and the result.
     progress, callback : callable, optional
         As for `MTGBN.fit`.
-
-    Returns
-    -------
-    FitRun
-        ``estimator`` is fitted; ``folder``, ``report``, ``seconds``, ``converged``, ``was_finished``.
 
     Examples
     --------
