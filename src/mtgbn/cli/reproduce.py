@@ -86,7 +86,7 @@ def run_reproduce(
                     is_interrupted = True
         # All rows of the store, so that parts of a plan can be run one after the other.
         rows = store.rows()
-        n_computed = len(missing) - len(store.missing(plan))
+        n_computed = len(plan) - done - len(store.missing(plan))
         if not rows and is_interrupted:
             raise KeyboardInterrupt
         summaries = summarise(experiment, rows)

@@ -175,6 +175,7 @@ def _describe_fits(template: TemplateComparison) -> dict[str, dict[str, Any]]:
 
 def _connections(study: Study) -> DescribedTable:
     columns = dict(_CONNECTIONS) | (_PERMUTED if study.n_permutations else {})
+    more_in = {1: study.label_a, 0: None, -1: study.label_b}
     rows = []
     for kind in ("undirected", "directed"):
         tested: list[Connections] = [getattr(each, kind) for each in study.templates]
@@ -185,7 +186,7 @@ def _connections(study: Study) -> DescribedTable:
                 row = [
                     *(template.name, kind, template.variables[i], template.variables[j]),
                     *(found.count_a[k], found.n_a, found.count_b[k], found.n_b),
-                    [study.label_b, None, study.label_a][int(np.sign(found.difference[k])) + 1],
+                    more_in[np.sign(found.difference[k])],
                     *(found.p_two_sided[k], found.q[k], next(over_all)),
                     *(found.difference[k], found.low[k], found.high[k], found.statistic[k]),
                     *(found.p_greater[k], found.p_less[k], found.p_exact[k]),
