@@ -18,4 +18,5 @@ def run_cell(cell, seed):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-mtgbn.experiments.run.run_cell = run_cell
+if "MTGBN_TEST_DIES_ONCE" in os.environ:  # pytest imports all modules, to look for doctests
+    mtgbn.experiments.run.run_cell = run_cell

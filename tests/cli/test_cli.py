@@ -80,7 +80,7 @@ def test_data_that_say_too_little_of_sigma_h_are_a_message_and_code_1(
 ):
     (tmp_path / "data").mkdir()
     data = write_folder(tmp_path / "data", "a,b,c,d,e", n_tasks=1, n_rows=3)
-    options = ["--structure-prior", "restricted", "--quiet"]
+    options = ["--method", "paper", "--quiet"]
     code = run_main(monkeypatch, "fit", data, str(tmp_path / "out"), *options)
     captured = capsys.readouterr()
     assert code == 1

@@ -322,7 +322,7 @@ def test_simulated_patients_with_known_alterations(tmp_path):
         (None, ("--methods", "gc", "--tr", "-1"), "a number of seconds above 0; got -1"),
         (None, ("--methods", "rdcm", "--tr", "nan"), "a number of seconds above 0; got nan"),
         ("participant_id\tgroup\tGroup\n01\tp\tq\n", (), "has the column 'group' twice"),
-        ('participant_id\tgroup\tnote\n01\tp\t"x\n02\tq\ty\n', (), "a quote before it"),
+        ('participant_id\tgroup\tnote\n01\tp\t"x\n02\tq\ty\n', (), "an earlier quote"),
         ("participant_id\tgroup\tnote\n01\tp\t" + "x" * 200_000, (), "field larger"),
         (None, ("--subject", "77", "--controls", "control"), "no subject named '77'"),
         (None, ("--subject", "01", "--controls", "healthy"), "no controls 'healthy'"),

@@ -17,8 +17,10 @@ from distributed import Client, LocalCluster
 
 from mtgbn import MTGBN, Tasks, load_result
 from mtgbn.cli import cli
-from mtgbn.cli.edge_prior import edge_prior_from_text
+from mtgbn.cli.edge_prior import EdgePriorText
+from mtgbn.cli.methods import METHODS
 from mtgbn.errors import ConvergenceWarning
+from mtgbn.paper import PaperMTGBN
 from mtgbn.simulate import simulate_tasks
 
 PROGRAM = [sys.executable, "-c", "from mtgbn.cli import main; main()"]
@@ -115,7 +117,26 @@ def test_all_forms_of_data_give_the_result_of_the_estimator(data, fitted, tmp_pa
         np.testing.assert_array_equal(loaded.draws_.sigma_h, expected.draws_.sigma_h)
 
 
-def test_options_reach_the_estimator(data, tmp_path, monkeypatch):
+@pytest.mark.parametrize("method", METHODS)
+def test_every_option_of_a_method_is_a_parameter_of_its_estimator(method):
+    estimator = METHODS[method].estimator_class()()
+    assert set(METHODS[method].parameters) <= set(estimator.get_params())
+
+
+@pytest.mark.parametrize(
+    ("method", "own_options", "own_parameters"),
+    [
+        ("mtgbn", ["--own-directions"], {"inference": "map", "shared_directions": False}),
+        (
+            "paper",
+            ["--structure-prior", "scale_free", "--search", "mmhc", "--candidates", "pooled"],
+            {"structure_prior": "scale_free", "search": "mmhc", "candidates": "pooled"},
+        ),
+    ],
+)
+def test_options_reach_the_estimator(
+    data, tmp_path, monkeypatch, method, own_options, own_parameters
+):
     class ReachedError(Exception):
         pass
 
@@ -123,29 +144,24 @@ def test_options_reach_the_estimator(data, tmp_path, monkeypatch):
         tasks = Tasks.from_folder(path, **options["reading"])
         raise ReachedError(make_estimator(tasks), tasks, options)
 
-    monkeypatch.setattr("mtgbn.cli.fit.fit_folder", stop)
+    monkeypatch.setattr("mtgbn.cli.runs.fit_folder", stop)
     knowledge = tmp_path / "knowledge.json"
     knowledge.write_text(json.dumps({"forbidden": [["v0", "v1"]], "max_parents": 1}))
     result = run(
         *("fit", data / "tasks", tmp_path / "out", "--nu0", 30, "--edge-prior", "0.3,2"),
-        *("--structure-prior", "scale_free", "--search", "mmhc", "--restarts", 2, "--tabu", 3),
-        *("--candidates", "pooled", "--knowledge", knowledge, "--draws", 12, "--tol", 0.2),
+        *("--method", method, *own_options, "--restarts", 2, "--tabu", 3),
+        *("--knowledge", knowledge, "--draws", 12, "--tol", 0.2),
         *("--max-iter", 7, "--seed", 9, "--jobs", 1, "--standardise", "--effective-samples", 25),
-        *("--graphs", "dot", "--graphs", "graphml", "--draws-format", "netcdf", "--own-directions"),
+        *("--graphs", "dot", "--graphs", "graphml", "--draws-format", "netcdf"),
         *("--overwrite", "--no-report"),
     )
     estimator, tasks, options = result.exception.args
     expected = {
-        "inference": "map",
+        **own_parameters,
         "nu0": 30.0,
         "edge_prior": (0.3, 2.0),
-        "shared_directions": False,
-        "structure_prior": "scale_free",
-        "search": "mmhc",
         "n_restarts": 2,
         "tabu": 3,
-        "candidates": "pooled",
-        "missing": "error",
         "n_draws": 12,
         "tol": 0.2,
         "max_iter": 7,
@@ -182,6 +198,23 @@ def test_baselines(data, tmp_path, method):
         refused = run("fit", data / "tasks", tmp_path / "x", "--method", method, flag, value)
         assert refused.exit_code == 2
         assert f"{flag} has no meaning with --method {method}" in refused.output
+
+
+def test_the_papers_method(tiny, tmp_path):
+    options = ("--method", "paper", "--draws", 8, "--max-iter", 3, "--seed", 2)
+    done = run("fit", tiny / "whole", tmp_path / "out", *options, "--structure-prior", "scale_free")
+    assert done.exit_code in (0, 3), done.output
+    settings = {"structure_prior": "scale_free", "n_draws": 8, "max_iter": 3, "random_state": 2}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fitted = PaperMTGBN(**settings).fit(Tasks.from_folder(tiny / "whole"))
+    loaded = load_result(tmp_path / "out")
+    assert isinstance(loaded, PaperMTGBN)
+    assert {name: loaded.get_params()[name] for name in settings} == settings
+    np.testing.assert_array_equal(loaded.graphs_, fitted.graphs_)
+    np.testing.assert_array_equal(loaded.draws_.sigma_h, fitted.draws_.sigma_h)
+    assert (tmp_path / "out" / "report.html").exists()
+    assert "3 tasks over 4 variables" in run("show", tmp_path / "out").output
 
 
 def test_show_prints_the_summary(fitted):
@@ -227,7 +260,7 @@ def test_an_interrupted_posterior_goes_on_to_the_same_bytes(tiny, tmp_path, monk
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("mtgbn.cli.fit._FitScreen.iterated", interrupt)
+        patched.setattr("mtgbn.cli.runs._FitScreen.iterated", interrupt)
         assert run("fit", tiny / "whole", tmp_path / "out", *options).exit_code == 130
     for other in (("--inference", "map"), ("--inference", "posterior", "--rounds", 60)):
         refused = run("fit", tiny / "whole", tmp_path / "out", "--resume", *other)
@@ -280,7 +313,7 @@ def test_missing_values(tiny, tmp_path):
     ],
 )
 def test_what_the_text_of_an_edge_prior_means(text, meaning):
-    assert edge_prior_from_text(text) == meaning
+    assert EdgePriorText().convert(text, None, None) == meaning
 
 
 MATRIX = np.array([[9, 0.1, 0.2, 0.3], [0.1, 9, 0.4, 0.5], [0.2, 0.4, 9, 0.6], [0.3, 0.5, 0.6, 9]])
@@ -367,9 +400,11 @@ def test_a_bad_file_of_edge_priors_is_named(tiny, tmp_path, content, complaint):
             "--tol has no meaning with --inference post",
         ),
         (["--rounds", "40"], 2, "--rounds has no meaning with --inference map"),
-        (["--inference", "posterior", "--structure-prior", "restricted"], 1, "'uniform'"),
-        (["--edge-prior", "sampled", "--structure-prior", "restricted"], 1, "'uniform'"),
-        (["--nu0", "auto", "--structure-prior", "restricted"], 1, "'uniform'"),
+        (["--structure-prior", "restricted"], 2, "has no meaning with --method mtgbn"),
+        (["--method", "paper", "--inference", "map"], 2, "has no meaning with --method paper"),
+        (["--method", "paper", "--missing", "em"], 2, "paper needs complete data"),
+        (["--method", "paper", "--nu0", "auto"], 1, "nu0"),
+        (["--method", "paper", "--edge-prior", "sampled"], 1, "edge_prior"),
         (["--missing", "drop"], 2, "'error', 'em'"),
     ],
 )
@@ -469,7 +504,7 @@ def test_an_interrupted_overwrite_can_be_resumed(tiny, tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("mtgbn.cli.fit._FitScreen.iterated", interrupt)
+        patched.setattr("mtgbn.cli.runs._FitScreen.iterated", interrupt)
         assert run("fit", tiny / "whole", out, "--overwrite", *other).exit_code == 130
     # The old result is still there, and asking for it does not lose the new fit.
     assert "finished; nothing to resume" in run("fit", tiny / "whole", out, "--resume").output
@@ -572,7 +607,7 @@ def test_an_interrupted_fit_asks_for_resume_and_refuses_other_settings(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("mtgbn.cli.fit._FitScreen.iterated", interrupt)
+        patched.setattr("mtgbn.cli.runs._FitScreen.iterated", interrupt)
         interrupted = run("fit", data / "tasks", out)
     assert interrupted.exit_code == 130
     assert "--resume" in interrupted.output

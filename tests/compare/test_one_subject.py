@@ -133,11 +133,11 @@ def test_processes_do_not_matter(tasks, found):
         LEARNER,
         random_state=0,
         n_jobs=2,
-        progress=lambda done, total: told.append((done, total)),
+        progress=lambda what, done, total: told.append((what, done, total)),
     )
     np.testing.assert_array_equal(again.score, found.score)
     np.testing.assert_array_equal(again.control_scores, found.control_scores)
-    assert told == [(k, 7) for k in range(1, 8)]
+    assert told == [("fits", k, 7) for k in range(1, 8)]
 
 
 def test_bad_use_is_explained(tasks):

@@ -80,14 +80,14 @@ def test_neither_processes_nor_an_interruption_matter(tasks, tmp_path):
     whole = permutation_test(tasks, IS_A, LEARNER, **options)
     told = []
 
-    def stop(done, total):
-        told.append((done, total))
+    def stop(what, done, total):
+        told.append((what, done, total))
         if done == 3:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         permutation_test(tasks, IS_A, LEARNER, store=store, progress=stop, **options)
-    assert told == [(1, 6), (2, 6), (3, 6)]
+    assert told == [("relabellings", k, 6) for k in (1, 2, 3)]
     told.clear()
     resumed = permutation_test(
         tasks,
@@ -95,7 +95,7 @@ def test_neither_processes_nor_an_interruption_matter(tasks, tmp_path):
         LEARNER,
         store=store,
         n_jobs=2,
-        progress=lambda done, total: told.append(done),
+        progress=lambda what, done, total: told.append(done),
         **options,
     )
     assert told == [4, 5, 6]

@@ -12,7 +12,8 @@ import mtgbn
 from mtgbn.cli.methods import METHODS, OPTIONS, estimator_options, take_parameters
 from mtgbn.cli.options import (
     OUT_FOLDER,
-    check_jobs,
+    finish,
+    jobs_option,
     option,
     quiet_option,
     reading_options,
@@ -95,24 +96,15 @@ def fit(context: click.Context, data: str, out: str, method: str, **options: Any
     resume, overwrite = options.pop("resume"), options.pop("overwrite")
     if resume and overwrite:
         raise click.UsageError("--resume and --overwrite exclude each other")
-    from mtgbn.cli.fit import run_fit
+    from mtgbn.cli.runs import run_fit
 
-    try:
-        code = run_fit(
-            data,
-            out,
-            method,
-            parameters,
-            reading=reading,
-            if_exists="resume" if resume else "overwrite" if overwrite else "error",
-            graph_formats=options.pop("graphs"),
-            **options,
-        )
-    except KeyboardInterrupt:
-        hint = "; go on with --resume" if method in ("mtgbn", "paper") else ""
-        click.echo(f"mtgbn: interrupted{hint}", err=True)
-        sys.exit(130)
-    sys.exit(code)
+    options |= {
+        "reading": reading,
+        "if_exists": "resume" if resume else "overwrite" if overwrite else "error",
+        "graph_formats": options.pop("graphs"),
+    }
+    hint = "go on with --resume" if method in ("mtgbn", "paper") else "give the same command again"
+    finish(lambda: run_fit(data, out, method, parameters, **options), hint)
 
 
 @cli.command()
@@ -181,7 +173,7 @@ _EXPERIMENTS = ("sample-size", "task-number", "density", "perturbation")
     "of one key are alternatives.",
 )
 @option("--seed", default=1, type=click.IntRange(0), help="The same seed gives the same rows.")
-@option("--jobs", default=-1, type=click.IntRange(-1), help="Parallel processes; -1: all cores.")
+@jobs_option("Parallel processes; -1: all cores.")
 @option("--scheduler", metavar="ADDRESS", help="Address of a Dask cluster.")
 @quiet_option
 def reproduce(experiment: str, out: str, full: bool, **options: Any) -> None:
@@ -199,15 +191,9 @@ def reproduce(experiment: str, out: str, full: bool, **options: Any) -> None:
 
     Exit codes: 0 done, 1 bad settings or cells that failed, 2 bad usage, 130 interrupted.
     """
-    check_jobs(options["jobs"])
-    try:
-        from mtgbn.cli.reproduce import run_reproduce
+    from mtgbn.cli.reproduce import run_reproduce
 
-        code = run_reproduce(experiment, out, quick=not full, **options)
-    except KeyboardInterrupt:
-        click.echo("mtgbn: interrupted; the same command goes on", err=True)
-        sys.exit(130)
-    sys.exit(code)
+    finish(lambda: run_reproduce(experiment, out, quick=not full, **options))
 
 
 for command in (demo, extract, compare, bids):

@@ -1,6 +1,6 @@
 """Print what data hold (`mtgbn describe`) and what a result says (`mtgbn show`)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +19,9 @@ def run_describe(data: str, reading: Mapping[str, Any]) -> None:
     tasks, warnings = read_tasks(data, reading)
     console.print(f"{len(tasks)} tasks over {tasks.n_variables} variables:")
     console.print(escape(", ".join(tasks.variables)))
-    table = Grid()
-    table.add_column("task")
-    table.add_column("rows", justify="right")
-    table.add_column("n", justify="right")
     n_rows = tasks.ns if tasks.n_rows is None else tasks.n_rows
-    for name, rows, n in zip(tasks.names, n_rows, tasks.ns, strict=True):
-        table.add_row(escape(name), str(rows), f"{n:g}")
-    console.print(table)
+    counts = zip(tasks.names, map(str, n_rows), (f"{n:g}" for n in tasks.ns), strict=True)
+    console.print(_grid(("task", "rows", "n"), counts))
     for warning in warnings:
         console.print(f"Warning: {escape(warning)}")
     for note in data_warnings(tasks):
@@ -40,12 +35,7 @@ def run_show(folder: str, most_edges: int) -> None:
     for line in summary.lines:
         console.print(escape(line))
     for title, content in (("Tasks", summary.tasks), ("Most common edges", summary.edges)):
-        table = Grid(title=title, title_justify="left")
-        for number, heading in enumerate(content.columns):
-            table.add_column(heading, justify="right" if number else "left", overflow="fold")
-        for row in content.rows:
-            table.add_row(*map(escape, row))
-        console.print(table)
+        console.print(_grid(content.columns, content.rows, title))
     if "membership" in summary.tasks.columns:
         console.print(
             "membership: probability that a task is a member, which shares sigma_h and edges with the "
@@ -56,3 +46,12 @@ def run_show(folder: str, most_edges: int) -> None:
         "The data allow both directions of an edge whose direction was chosen; it has the one that "
         f"agrees best with the other tasks. All edges: {escape(str(Path(folder) / 'edges.tsv'))}"
     )
+
+
+def _grid(columns: Iterable[str], rows: Iterable[Iterable[str]], title: str | None = None) -> Grid:
+    table = Grid(title=title, title_justify="left")
+    for number, heading in enumerate(columns):
+        table.add_column(heading, justify="right" if number else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*map(escape, row))
+    return table

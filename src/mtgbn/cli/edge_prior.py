@@ -1,11 +1,12 @@
 """The edge prior of the command line: a word, one or two numbers, or a file with a matrix."""
 
-import csv
 import os
 from collections.abc import Sequence
-from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import click
+
+from mtgbn._utils.tables import header_delimiter, parse_table, read_text
 from mtgbn.errors import InputError
 
 _WORDS = ("shared", "density", "sampled")
@@ -18,24 +19,28 @@ class EdgePriorFile(NamedTuple):
     path: str
 
 
-def edge_prior_from_text(text: str) -> str | float | tuple[float, float] | EdgePriorFile:
-    """Return the edge prior that a text stands for; ValueError if it stands for none."""
-    if text in _WORDS:
-        return text
-    try:
-        numbers = tuple(float(part) for part in text.split(","))
-    except ValueError:
-        numbers = ()
-    if len(numbers) == 1:
-        return numbers[0]
-    if len(numbers) == 2:
-        return numbers
-    if os.path.isfile(text):
-        return EdgePriorFile(text)
-    raise ValueError(
-        f"{text!r} is none of 'shared', 'density', 'sampled', a number R, two numbers R,S (without a "
-        "blank), and the path of a file"
-    )
+class EdgePriorText(click.ParamType):
+    """A word, one number, two numbers with a comma between them, or the path of a file."""
+
+    name = "edge prior"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the word, the number or numbers, or an `EdgePriorFile`."""
+        if not isinstance(value, str) or value in _WORDS:
+            return value
+        try:
+            numbers = tuple(float(part) for part in value.split(","))
+        except ValueError:
+            numbers = ()
+        if len(numbers) in (1, 2):
+            return numbers if len(numbers) == 2 else numbers[0]
+        if os.path.isfile(value):
+            return EdgePriorFile(value)
+        self.fail(
+            f"{value!r} is none of 'shared', 'density', 'sampled', a number R, two numbers R,S "
+            "(without a blank), and the path of a file",
+            *(param, ctx),
+        )
 
 
 def read_edge_prior(path: str, variables: Sequence[str]) -> tuple[tuple[float, ...], ...]:
@@ -45,45 +50,33 @@ def read_edge_prior(path: str, variables: Sequence[str]) -> tuple[tuple[float, .
     and may be empty. The matrix is made of tuples, because checkpoints compare settings by their text,
     and numpy abbreviates the text of arrays.
     """
-    columns, rows = _cells(Path(path))
+    columns, rows = _cells(path)
     for names, what in ((columns, "column"), (list(rows), "row")):
         missing = [name for name in variables if name not in names]
         if missing:
             raise InputError(f"the edge prior in {path} has no {what} {missing[0]!r}")
-    places = [columns.index(name) for name in variables]
-    matrix = []
-    for name in variables:
-        cells = [rows[name][place] for place in places]
-        numbers = []
-        for other, cell in zip(variables, cells, strict=True):
-            if name == other and cell.lower() in _EMPTY:
-                cell = "0.5"  # the diagonal is ignored
-            try:
-                numbers.append(float(cell))
-            except ValueError:
-                raise InputError(
-                    f"the edge prior in {path} has {cell!r} in row {name!r}, column {other!r}; give a "
-                    "probability between 0 and 1"
-                ) from None
-        matrix.append(tuple(numbers))
-    return tuple(matrix)
+
+    def number(name: str, other: str) -> float:
+        cell = rows[name][columns.index(other)]
+        if name == other and cell.lower() in _EMPTY:
+            return 0.5  # the diagonal is ignored
+        try:
+            return float(cell)
+        except ValueError:
+            raise InputError(
+                f"the edge prior in {path} has {cell!r} in row {name!r}, column {other!r}; give a "
+                "probability between 0 and 1"
+            ) from None
+
+    return tuple(tuple(number(name, other) for other in variables) for name in variables)
 
 
-def _cells(path: Path) -> tuple[list[str], dict[str, list[str]]]:
+def _cells(path: str) -> tuple[list[str], dict[str, list[str]]]:
     """Return the names of the columns, and the cells of every row by its name."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(f"the edge prior in {path} is not UTF-8 text; save it as UTF-8") from error
-    delimiter = "\t" if "\t" in text.partition("\n")[0] else ","
-    try:
-        lines = [
-            [cell.strip() for cell in line]
-            for line in csv.reader(text.splitlines(), delimiter=delimiter)
-            if any(cell.strip() for cell in line)
-        ]
-    except csv.Error as error:
-        raise InputError(f"the edge prior in {path} is no table: {error}") from error
+    text = read_text(path)
+    table = parse_table(text, header_delimiter(text), path)
+    lines = [[cell.strip() for cell in line.cells] for line in table]
+    lines = [cells for cells in lines if any(cells)]
     if len(lines) < 2:
         raise InputError(
             f"the edge prior in {path} is no table: give the variables' names in the first line and, "

@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 
 import click
 
-from mtgbn.cli.options import Decorator, EdgePriorText, NumberOr, joined, option, refuse
+import mtgbn
+from mtgbn.cli.edge_prior import EdgePriorText
+from mtgbn.cli.options import Decorator, NumberOr, joined, option, refuse
 
 # The option of every parameter of the estimators.
 OPTIONS = {
@@ -115,35 +117,21 @@ _PAPER_PARAMETERS = (
 
 
 class Method(NamedTuple):
-    """A method of `mtgbn fit`.
-
-    The class of the estimator is imported when it is needed, so that `mtgbn --help` stays fast.
-    """
+    """A method of `mtgbn fit`."""
 
     help: str
-    estimator_class: Callable[[], type]
+    estimator_class: Callable[[], type]  # loaded when it is needed: `mtgbn --help` stays fast
     parameters: tuple[str, ...]
-    imputes: bool = False
-    """Whether the estimator has the parameter ``missing``."""
-
-
-def _learn() -> Any:
-    from mtgbn import learn
-
-    return learn
-
-
-def _paper_class() -> type:
-    from mtgbn.paper import PaperMTGBN
-
-    return PaperMTGBN
+    imputes: bool = False  # whether the estimator has the parameter missing
 
 
 METHODS = {
-    "mtgbn": Method("all tasks jointly", lambda: _learn().MTGBN, _MTGBN_PARAMETERS, imputes=True),
-    "sig": Method("single tasks", lambda: _learn().SIG, _SINGLE_TASK_PARAMETERS),
-    "avg": Method("all tasks pooled", lambda: _learn().AVG, _SINGLE_TASK_PARAMETERS),
-    "paper": Method("all tasks by the paper's method", _paper_class, _PAPER_PARAMETERS),
+    "mtgbn": Method("all tasks jointly", lambda: mtgbn.MTGBN, _MTGBN_PARAMETERS, imputes=True),
+    "sig": Method("single tasks", lambda: mtgbn.SIG, _SINGLE_TASK_PARAMETERS),
+    "avg": Method("all tasks pooled", lambda: mtgbn.AVG, _SINGLE_TASK_PARAMETERS),
+    "paper": Method(
+        "all tasks by the paper's method", lambda: mtgbn.paper.PaperMTGBN, _PAPER_PARAMETERS
+    ),
 }
 
 
@@ -160,7 +148,7 @@ def take_parameters(
 ) -> dict[str, Any]:
     """Take parameters of an estimator out of the options of a command.
 
-    Options that have no meaning for the method or the kind of inference are refused. Parameters whose
+    Options without a meaning for the method or the kind of inference are refused. Parameters whose
     options were not given keep the estimator's defaults.
     """
     own = METHODS[method].parameters

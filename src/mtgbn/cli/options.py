@@ -1,8 +1,10 @@
 """Options that several commands share, and how they are read."""
 
+import errno
 import os
-from collections.abc import Callable, Sequence
-from typing import Any
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any, NoReturn
 
 import click
 
@@ -40,23 +42,6 @@ class NumberOr(click.ParamType):
             self.fail(f"{value!r} is neither a number nor {words}", param, ctx)
 
 
-class EdgePriorText(click.ParamType):
-    """A word, one or two numbers or a file; `mtgbn.cli.edge_prior` reads it."""
-
-    name = "edge prior"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the edge prior that the text stands for."""
-        from mtgbn.cli.edge_prior import edge_prior_from_text
-
-        if not isinstance(value, str):
-            return value
-        try:
-            return edge_prior_from_text(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
 def option(*flags: str, **settings: Any) -> Decorator:
     """Return `click.option`; the help shows the default."""
     return click.option(*flags, **{"show_default": "default" in settings, **settings})
@@ -71,9 +56,6 @@ def joined(*options: Decorator) -> Decorator:
         return command
 
     return decorate
-
-
-READING = ("pattern", "task_column", "standardise", "effective_samples", "missing")
 
 
 def reading_options(effective_samples: str | None = None, *, of_files: bool = True) -> Decorator:
@@ -129,10 +111,29 @@ def take_reading(data: str, options: dict[str, Any]) -> dict[str, Any]:
     return reading
 
 
-def check_jobs(jobs: int) -> None:
-    """Refuse --jobs 0."""
-    if jobs == 0:
-        raise click.UsageError("--jobs must be -1 or at least 1")
+def jobs_option(text: str, default: int = -1) -> Decorator:
+    """Return the option --jobs, which refuses 0."""
+
+    def check(context: click.Context, parameter: click.Parameter, jobs: int) -> int:
+        if jobs < -1 or jobs == 0:
+            raise click.UsageError("--jobs must be -1 or at least 1")
+        return jobs
+
+    return option("--jobs", "n_jobs", default=default, callback=check, help=text)
+
+
+def finish(work: Callable[[], int], how_to_go_on: str = "the same command goes on") -> NoReturn:
+    """End with the exit code of a command that can resume after an interruption or on a full disk."""
+    try:
+        sys.exit(work())
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        click.echo(f"mtgbn: the disk is full ({error}); make room, and {how_to_go_on}", err=True)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        click.echo(f"mtgbn: interrupted; {how_to_go_on}", err=True)
+        sys.exit(130)
 
 
 quiet_option = option("--quiet", is_flag=True, help="Print errors only.")
@@ -266,20 +267,10 @@ extraction_options = joined(
 )
 
 
-def refuse(context: click.Context, names: Sequence[str], with_what: str) -> None:
+def refuse(context: click.Context, names: Iterable[str], with_what: str) -> None:
     """Refuse options on the command line that would be ignored."""
     given = click.core.ParameterSource.COMMANDLINE
-    for parameter in context.command.params:
-        name = parameter.name or ""
-        if name in names and context.get_parameter_source(name) is given:
-            raise click.UsageError(f"{parameter.opts[0]} has no meaning with {with_what}")
-
-
-def check_extraction(context: click.Context, options: dict[str, Any]) -> None:
-    """Refuse combinations of options of an extraction that have no meaning."""
-    if options["labels"] and not options["atlas"]:
-        raise click.UsageError("--labels is for --atlas")
-    if options["atlas"]:
-        refuse(context, ("regions", "radius"), "--atlas")
-    if options["scrub"] is None:
-        refuse(context, ("scrub_dvars",), "no --scrub")
+    options = {parameter.name: parameter.opts[0] for parameter in context.command.params}
+    for name in names:
+        if context.get_parameter_source(name) is given:
+            raise click.UsageError(f"{options[name]} has no meaning with {with_what}")

@@ -1,12 +1,11 @@
 """What commands print: messages, a progress bar, durations."""
 
 import contextlib
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console
 from rich.markup import escape as escape_markup
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 
 def escape(text: str) -> str:
@@ -15,35 +14,29 @@ def escape(text: str) -> str:
     return escape_markup(printable)
 
 
-def bar(console: Console, *columns: ProgressColumn) -> Progress:
-    """Return a progress bar that only a terminal shows, and that leaves no trace."""
-    hidden = console.quiet or not console.is_terminal
-    return Progress(*columns, console=console, transient=True, disable=hidden)
-
-
 class Screen:
-    """Messages on stderr, and a progress bar from the first call of `moved` to the end of the block."""
+    """Messages on stderr, and a progress bar from the first call of `moved` to the end of the block.
+
+    Only a terminal shows the bar, which leaves no trace.
+    """
 
     def __init__(self, quiet: bool) -> None:
         self.console = Console(stderr=True, quiet=quiet, emoji=False, soft_wrap=True)
-        self._progress = bar(
-            self.console,
+        self._progress = Progress(
             TextColumn("{task.fields[text]}"),
             BarColumn(bar_width=20),
             MofNCompleteColumn(),
             TextColumn("{task.description}"),
+            console=self.console,
+            transient=True,
+            disable=quiet or not self.console.is_terminal,
         )
         self._bar = self._progress.add_task("", total=None, text="")
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._progress.stop()
 
     def say(self, text: str) -> None:

@@ -4,17 +4,16 @@ import os
 import platform
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
-from typing import Self
+from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
 from mtgbn._utils.files import locked, write_json, write_text, writing
 from mtgbn._utils.versions import versions_of
 from mtgbn.cli.cluster import connected
-from mtgbn.cli.output import Screen, bar, duration
+from mtgbn.cli.output import Screen, duration
 from mtgbn.errors import ExtraNotInstalledError, InputError
 from mtgbn.experiments import EXPERIMENTS, cells_of
 from mtgbn.experiments.designs import Cell, Experiment
@@ -45,57 +44,49 @@ def run_reproduce(
     name: str,
     out: str,
     *,
-    quick: bool,
-    repetitions: int | None,
-    methods: tuple[str, ...],
-    only: tuple[str, ...],
     seed: int,
-    jobs: int,
+    n_jobs: int,
     scheduler: str | None,
     quiet: bool,
+    **choice: Any,
 ) -> int:
-    """Compute the cells that are missing, and write all files; returns the exit code."""
+    """Compute the cells that are missing, and write all files; returns the exit code.
+
+    ``choice`` are the options of `cells_of`.
+    """
     screen = Screen(quiet)
     say = screen.say
     experiment = EXPERIMENTS[name]
-    plan = list(
-        cells_of(
-            experiment, quick=quick, repetitions=repetitions, methods=methods or None, only=only
-        )
-    )
+    plan = list(cells_of(experiment, **choice | {"methods": choice["methods"] or None}))
     folder = Path(out)
     _check_folder(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    jobs = (os.cpu_count() or 1) if jobs < 0 else jobs
     with locked(folder), Store(folder, experiment, seed) as store:
-        _remove_parts(folder)
+        for part in filter(_is_part, os.listdir(folder)):
+            (folder / part).unlink(missing_ok=True)
         missing = store.missing(plan)
-        jobs = max(min(jobs, len(missing)), 1)
-        n_missing = len(missing)
-        done = len(plan) - n_missing
+        jobs = max(min((os.cpu_count() or 1) if n_jobs < 0 else n_jobs, len(missing)), 1)
+        done = len(plan) - len(missing)
+        is_long = not choice["quick"] and len(missing) > 100
         say(
             f"{experiment.title}: {len(plan)} cells"
             + (f", of which {done} are finished" if done else "")
-            + (" (--quick takes about a minute)" if not quick and len(missing) > 100 else "")
+            + (" (--quick takes about a minute)" if is_long else "")
             + ". Interrupt it at any time; the same command goes on."
         )
         start = time.monotonic()
         failures: list[Failure] = []
         is_interrupted = False
         if missing:
-            with (
-                connected(scheduler, "the same command goes on") as client,
-                _Watch(screen.console, store, plan, missing, count_workers(jobs, client)) as watch,
-            ):
+            with connected(scheduler, "the same command goes on") as client, screen:
+                show = _time_left(screen, store, plan, missing, count_workers(jobs, client))
                 try:
-                    failures = run_cells(
-                        missing, seed, store, jobs=jobs, client=client, done=watch.done
-                    )
+                    failures = run_cells(missing, seed, store, jobs=jobs, client=client, done=show)
                 except KeyboardInterrupt:
                     is_interrupted = True
         # All rows of the store, so that parts of a plan can be run one after the other.
         rows = store.rows()
-        n_computed = n_missing - len(store.missing(plan))
+        n_computed = len(plan) - done - len(store.missing(plan))
         if not rows and is_interrupted:
             raise KeyboardInterrupt
         summaries = summarise(experiment, rows)
@@ -105,7 +96,7 @@ def run_reproduce(
         write_text(folder / "table.md", as_markdown(experiment, summaries))
         write_text(folder / "times.csv", times_as_csv(experiment, seconds))
         about = {
-            "commands": store.note(_command(name, quick, repetitions, methods, only, seed)),
+            "commands": store.note(_command(name, seed, **choice)),
             "cells": len(rows),
             "cpu_hours": round(sum(value for _, value in seconds) / 3600, 2),
             "versions": versions_of(_PACKAGES) | {"mtgbn": store.versions()},
@@ -114,9 +105,8 @@ def run_reproduce(
         write_json(folder / "run.json", about)
         drawn = _draw(folder, experiment, summaries)
     say(headline(experiment, summaries))
-    elapsed = time.monotonic() - start
     say(
-        f"Computed {n_computed} cells in {duration(elapsed)}; wrote "
+        f"Computed {n_computed} cells in {duration(time.monotonic() - start)}; wrote "
         f"{folder / 'table.md'}, table.csv, rows.csv{drawn}"
     )
     if is_interrupted:
@@ -134,11 +124,9 @@ def run_reproduce(
 
 def _check_folder(folder: Path) -> None:
     check_output_folder(folder)
-    if not folder.exists():
-        return
-    if any((folder / name).exists() for name in ("cells.sqlite", "rows.csv")):
-        return
-    if any(not _is_part(name) for name in os.listdir(folder)):
+    names = os.listdir(folder) if folder.exists() else []
+    is_ours = "cells.sqlite" in names or "rows.csv" in names
+    if not is_ours and not all(map(_is_part, names)):
         raise InputError(f"{str(folder)!r} holds other files; give a new or empty folder")
 
 
@@ -147,27 +135,13 @@ def _is_part(name: str) -> bool:
     return name.endswith(".part") and any(name.startswith(f".{ours}.") for ours in _OUR_FILES)
 
 
-def _remove_parts(folder: Path) -> None:
-    for name in filter(_is_part, os.listdir(folder)):
-        (folder / name).unlink(missing_ok=True)
-
-
 def _command(
-    name: str,
-    quick: bool,
-    repetitions: int | None,
-    methods: tuple[str, ...],
-    only: tuple[str, ...],
-    seed: int,
+    name: str, seed: int, quick: bool, repetitions: int | None, methods: Any, only: Any
 ) -> str:
-    parts = ["mtgbn", "reproduce", name, "OUT", "--quick" if quick else "--full"]
-    if repetitions is not None:
-        parts += ["--repetitions", str(repetitions)]
-    for method in methods:
-        parts += ["--method", method]
-    for each in only:
-        parts += ["--only", each]
-    return " ".join([*parts, "--seed", str(seed)])
+    parts = [f"mtgbn reproduce {name} OUT {'--quick' if quick else '--full'}"]
+    parts += [] if repetitions is None else [f"--repetitions {repetitions}"]
+    parts += [f"--method {each}" for each in methods] + [f"--only {each}" for each in only]
+    return " ".join([*parts, f"--seed {seed}"])
 
 
 def _draw(folder: Path, experiment: Experiment, summaries: list[Summary]) -> str:
@@ -182,43 +156,22 @@ def _draw(folder: Path, experiment: Experiment, summaries: list[Summary]) -> str
     return ", figure.svg and figure.png"
 
 
-class _Watch:
-    """The progress bar, with the time left as estimated from finished cells of the same method."""
+def _time_left(
+    screen: Screen, store: Store, plan: list[Cell], missing: list[Cell], n_workers: int
+) -> Callable[[Cell, float], None]:
+    """Return the callback of finished cells: it shows the time left, from cells of the same method."""
+    left = {cell.key: cell for cell in missing}
+    seconds_of: dict[str, list[float]] = defaultdict(list)
+    for row, seconds in store.seconds():
+        seconds_of[row["method"]].append(seconds)
 
-    def __init__(
-        self, console: Console, store: Store, plan: list[Cell], missing: list[Cell], n_workers: int
-    ) -> None:
-        self._progress = bar(
-            console,
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[left]}"),
-        )
-        self._n_workers = n_workers
-        self._left = {cell.key: cell for cell in missing}
-        self._seconds: dict[str, list[float]] = defaultdict(list)
-        for row, seconds in store.seconds():
-            self._seconds[row["method"]].append(seconds)
-        self._bar = self._progress.add_task(
-            "Cells", total=len(plan), completed=len(plan) - len(missing), left=""
-        )
+    def show(cell: Cell, seconds: float) -> None:
+        left.pop(cell.key, None)
+        seconds_of[cell.method].append(seconds)
+        typical = np.mean([value for values in seconds_of.values() for value in values])
+        expected = sum(np.mean(seconds_of[each.method] or typical) for each in left.values())
+        screen.show_text(f"about {duration(float(expected) / n_workers)} left")
+        screen.moved("cells", len(plan) - len(left), len(plan))
 
-    def __enter__(self) -> Self:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._progress.stop()
-
-    def done(self, cell: Cell, seconds: float) -> None:
-        """Count a finished cell."""
-        self._left.pop(cell.key, None)
-        self._seconds[cell.method].append(seconds)
-        typical = np.mean([value for values in self._seconds.values() for value in values])
-        expected = sum(
-            np.mean(self._seconds[each.method]) if self._seconds[each.method] else typical
-            for each in self._left.values()
-        )
-        left = f"about {duration(float(expected) / self._n_workers)} left"
-        self._progress.update(self._bar, advance=1, left=left)
+    screen.moved("cells", len(plan) - len(missing), len(plan))
+    return show

@@ -1,9 +1,7 @@
 """The commands for scans and for groups of subjects: extract, compare, bids, demo."""
 
-import errno
 import os
 import sys
-from collections.abc import Callable
 from typing import Any, Literal
 
 import click
@@ -11,10 +9,10 @@ import click
 from mtgbn.cli.methods import COMPARISON_PARAMETERS, estimator_options, take_parameters
 from mtgbn.cli.options import (
     OUT_FOLDER,
-    check_extraction,
-    check_jobs,
     comparison_options,
     extraction_options,
+    finish,
+    jobs_option,
     option,
     overwrite_option,
     quiet_option,
@@ -32,7 +30,12 @@ _SELECTION = ("column", "groups", "subject", "controls", "templates", "repetitio
 
 def _resolve_extraction(context: click.Context, options: dict[str, Any]) -> None:
     """Make keyword arguments of `extract_folder` of the options of an extraction, in place."""
-    check_extraction(context, options)
+    if options["labels"] and not options["atlas"]:
+        raise click.UsageError("--labels is for --atlas")
+    if options["atlas"]:
+        refuse(context, ("regions", "radius"), "--atlas")
+    if options["scrub"] is None:
+        refuse(context, ("scrub_dvars",), "no --scrub")
     from mtgbn.fmri.confounds import STRATEGIES
     from mtgbn.fmri.regions import load_atlas
 
@@ -63,23 +66,6 @@ def _resolve_comparison(context: click.Context, options: dict[str, Any], data: s
         "comparison": comparison if selection.subject is None else None,
         "seed": options.pop("random_state"),
     }
-
-
-def _finish(work: Callable[[], int]) -> None:
-    """End with the exit code of a command that resumes when it is given again."""
-    try:
-        code = work()
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        click.echo(
-            f"mtgbn: the disk is full ({error}); make room, and the same command goes on", err=True
-        )
-        sys.exit(1)
-    except KeyboardInterrupt:
-        click.echo("mtgbn: interrupted; the same command goes on", err=True)
-        sys.exit(130)
-    sys.exit(code)
 
 
 @click.command()
@@ -118,12 +104,7 @@ def demo(out: str, subjects: int, random_state: int, open_it: bool, quiet: bool)
 @option(
     "--pattern", help="Images of the folder, if they are not fMRIPrep's, such as '*/rest.nii.gz'."
 )
-@option(
-    *("--jobs", "n_jobs"),
-    default=1,
-    type=click.IntRange(-1),
-    help="Parallel processes, each with an image in memory; -1: all cores.",
-)
+@jobs_option("Parallel processes, each with an image in memory; -1: all cores.", default=1)
 @quiet_option
 @click.pass_context
 def extract(context: click.Context, images: str, out: str, **options: Any) -> None:
@@ -139,7 +120,6 @@ def extract(context: click.Context, images: str, out: str, **options: Any) -> No
 
     Exit codes: 0 done, 1 bad settings or subjects excluded, 2 bad usage, 130 interrupted.
     """
-    check_jobs(options["n_jobs"])
     choice = {name: options.pop(name) for name in ("space", "task", "session")}
     if not os.path.isdir(images):
         refuse(context, ("space", "task", "session", "pattern"), "a file")
@@ -149,7 +129,7 @@ def extract(context: click.Context, images: str, out: str, **options: Any) -> No
     from mtgbn.cli.runs import run
     from mtgbn.workflows import extract_folder
 
-    _finish(lambda: run(extract_folder, images, out, choice=choice, **options)[0])
+    finish(lambda: run(extract_folder, images, out, choice=choice, **options)[0])
 
 
 @click.command()
@@ -183,12 +163,7 @@ def extract(context: click.Context, images: str, out: str, **options: Any) -> No
 )
 @reading_options("bartlett")
 @estimator_options((*COMPARISON_PARAMETERS, "random_state"))
-@option(
-    *("--jobs", "n_jobs"),
-    default=-1,
-    type=click.IntRange(-1),
-    help="Tasks searched, relabellings or controls fitted in parallel; -1: all cores.",
-)
+@jobs_option("Tasks searched, relabellings or controls fitted in parallel; -1: all cores.")
 @overwrite_option
 @report_option
 @quiet_option
@@ -217,7 +192,6 @@ def compare(context: click.Context, data: str, out: str, participants: str, **op
     Exit codes: 0 done, 1 bad data or settings, 2 bad usage, 3 written, but subjects with data were left
     out or a fit did not converge, 130 interrupted.
     """
-    check_jobs(options["n_jobs"])
     if options["subject"] is not None:
         refuse(context, ("groups", *_GROUP_SETTINGS), "--subject")
     elif options["controls"] is not None:
@@ -226,7 +200,7 @@ def compare(context: click.Context, data: str, out: str, participants: str, **op
     from mtgbn.cli.runs import run
     from mtgbn.workflows import compare_folder
 
-    _finish(lambda: run(compare_folder, data, out, participants, **options)[0])
+    finish(lambda: run(compare_folder, data, out, participants, **options)[0])
 
 
 class _Bids(click.Command):
@@ -246,34 +220,10 @@ class _Bids(click.Command):
         return super().parse_args(ctx, spread)
 
 
-# Options of each level, which the other level refuses.
-_LEVELS = {
-    "participant": (
-        *(
-            "regions",
-            "atlas",
-            "labels",
-            "radius",
-            "tr",
-            "drop",
-            "confounds",
-            "scrub",
-            "scrub_dvars",
-        ),
-        *("band", "smooth", "min_coverage", "space", "runs", "task_id", "session_label"),
-        "participant_label",
-    ),
-    "group": (
-        *(
-            "participants",
-            "column",
-            "groups",
-            "templates",
-            *_GROUP_SETTINGS,
-            *COMPARISON_PARAMETERS,
-        ),
-        *("standardise", "effective_samples", "missing", "random_state", "overwrite", "report"),
-    ),
+# Options of the group level. All others but --jobs and --quiet are options of the participant level.
+_OF_GROUPS = {
+    *("participants", "column", "groups", "templates", *_GROUP_SETTINGS, *COMPARISON_PARAMETERS),
+    *("standardise", "effective_samples", "missing", "random_state", "overwrite", "report"),
 }
 
 
@@ -299,12 +249,9 @@ _LEVELS = {
 @comparison_options
 @reading_options("bartlett", of_files=False)
 @estimator_options((*COMPARISON_PARAMETERS, "random_state"))
-@option(
-    *("--jobs", "n_jobs"),
+@jobs_option(
+    "Parallel processes; those of the participant level have an image each in memory. -1: all cores.",
     default=1,
-    type=click.IntRange(-1),
-    help="Parallel processes; those of the participant level have an image each in memory. -1: all "
-    "cores.",
 )
 @overwrite_option
 @report_option
@@ -329,9 +276,10 @@ def bids(
 
     Exit codes are those of these commands.
     """
-    check_jobs(options["n_jobs"])
-    refuse(context, _LEVELS["group" if level == "participant" else "participant"], level)
-    options = {name: options[name] for name in (*_LEVELS[level], "n_jobs", "quiet")}
+    unused = [name for name in options if (name in _OF_GROUPS) == (level == "participant")]
+    unused = [name for name in unused if name not in ("n_jobs", "quiet")]
+    refuse(context, unused, level)
+    options = {name: value for name, value in options.items() if name not in unused}
     if level == "participant":
         _resolve_extraction(context, options)
         labels = {"space": "space", "task": "task_id", "session": "session_label"}
@@ -342,4 +290,4 @@ def bids(
     from mtgbn.cli.runs import run
     from mtgbn.workflows import run_bids
 
-    _finish(lambda: run(run_bids, bids_dir, out, level, **options)[0])
+    finish(lambda: run(run_bids, bids_dir, out, level, **options)[0])

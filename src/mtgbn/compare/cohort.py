@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mtgbn._utils.names import listed, unknown_name
-from mtgbn.compare.participants import Participants, participant_of, refuse_no_match
+from mtgbn.compare.participants import Participants, participant_of
 from mtgbn.errors import InputError
 from mtgbn.fmri.extract import SAME_TR, Excluded
 from mtgbn.tasks import Tasks, read_tables
@@ -21,35 +21,16 @@ _LONGEST_REPETITION_TIME = 1000.0
 
 
 class Cohort(NamedTuple):
-    """Subjects with data and a label.
-
-    Attributes
-    ----------
-    tasks : Tasks
-    groups : tuple of str
-        The label of every subject.
-    series : dict
-        The rows of every subject, (rows, p), for methods that need them; empty if values are missing.
-    repetition_time : float or None
-        Seconds between rows, as given or from the files beside the series.
-    excluded : tuple of Excluded
-        Subjects with data that are not used, with the reason.
-    without_data : tuple of str
-        Participants of the groups who have no data.
-    other_groups : dict
-        Number of subjects with data by label, for the labels that are not compared.
-    notes : tuple of str
-        Warnings about the series.
-    """
+    """Subjects with data and a label."""
 
     tasks: Tasks
-    groups: tuple[str, ...]
-    series: dict[str, np.ndarray]
-    repetition_time: float | None
-    excluded: tuple[Excluded, ...]
-    without_data: tuple[str, ...]
-    other_groups: dict[str, int]
-    notes: tuple[str, ...]
+    groups: tuple[str, ...]  # the label of every subject
+    series: dict[str, np.ndarray]  # rows of every subject, (rows, p); empty if values are missing
+    repetition_time: float | None  # seconds between rows
+    excluded: tuple[Excluded, ...]  # subjects with data that are not used
+    without_data: tuple[str, ...]  # participants of the groups
+    other_groups: dict[str, int]  # subjects with data per label that is not compared
+    notes: tuple[str, ...]  # warnings about the series
 
     @property
     def n_rows(self) -> np.ndarray:
@@ -73,26 +54,15 @@ def read_cohort(
     always: str | None = None,
     **options: Any,
 ) -> Cohort:
-    """Read the series of all participants of one or two groups.
+    """Read the series of all participants of one or two groups; others are only counted.
 
     A subject whose data cannot be used (a damaged file, a constant variable, or other variables or
     another TR than most subjects) is left out with the reason, and the others are kept.
 
-    Parameters
-    ----------
-    data : path
-        A folder or file that `Tasks.from_folder` or `Tasks.from_file` can read.
-    participants : Participants
-    groups : sequence of str
-        Labels of the groups; subjects with other labels are only counted.
-    pattern, task
-        As for `Tasks.from_folder` and `Tasks.from_file`.
-    repetition_time : float, optional
-        Seconds between rows, which replaces the values in the files beside the series.
-    always : str, optional
-        A subject that is used with any label, or without one; named with or without ``sub-``.
-    **options
-        ``standardise``, ``effective_samples``, ``missing``; see `Tasks`.
+    ``repetition_time`` replaces the values in the files beside the series. The subject ``always``,
+    named with or without ``sub-``, is used with any label, or without one. ``pattern``, ``task`` and
+    ``options`` (``standardise``, ``effective_samples``, ``missing``) are those of `Tasks.from_folder`
+    and `Tasks.from_file`.
     """
     excluded: list[Excluded] = []
     tables = read_tables(
@@ -102,8 +72,7 @@ def read_cohort(
         unreadable=lambda name, error: excluded.append(Excluded(name, str(error))),
     )
     names = [table.task for table in tables] + [each.name for each in excluded]
-    refuse_no_match(participants, names)
-    _refuse_several_series(names, participants)
+    _refuse_mismatch(names, participants)
     wanted = task_of(always, names) if always else None
     other_groups: Counter[str] = Counter()
     chosen: list[tuple[Table, str]] = []
@@ -120,12 +89,10 @@ def read_cohort(
             )
             excluded.append(Excluded(table.task, f"{reason} of {participants.source!r}"))
     if repetition_time is None:
-        repetition_time, unusual = _usual_repetition_time([table for table, _ in chosen])
-        excluded += unusual
+        repetition_time = _usual_repetition_time([table for table, _ in chosen], excluded)
     without = {each.name for each in excluded}
     usable = [table for table, _ in chosen if table.task not in without]
-    reduced, unusable = _reduce(usable, options)
-    excluded += unusable
+    reduced = _reduce(usable, options, excluded)
     label_of = {table.task: label for table, label in chosen}
     labels = [label_of[each.table.task] for each in reduced]
     for label in groups:
@@ -133,18 +100,14 @@ def read_cohort(
     tasks = Tasks.from_reduced(reduced)
     series = {} if tasks.incomplete else {each.table.task: each.table.values for each in reduced}
     present = {participant_of(name, participants.labels) for name in names}
-    without_data = [
-        name
-        for name, label in participants.labels.items()
-        if label in groups and name not in present
-    ]
+    expected = [name for name, label in participants.labels.items() if label in groups]
     return Cohort(
         tasks=tasks,
         groups=tuple(labels),
         series=series,
         repetition_time=repetition_time,
         excluded=tuple(excluded),
-        without_data=tuple(without_data),
+        without_data=tuple(name for name in expected if name not in present),
         other_groups=dict(sorted(other_groups.items())),
         notes=tuple(_notes_on_gaps([each.table for each in reduced])),
     )
@@ -158,8 +121,13 @@ def task_of(subject: str, tasks: Sequence[str]) -> str:
     raise unknown_name(subject, tasks, "subject")
 
 
-def _refuse_several_series(tasks: Sequence[str], participants: Participants) -> None:
-    """Refuse two series of one participant, which would count as two independent subjects."""
+def _refuse_mismatch(tasks: Sequence[str], participants: Participants) -> None:
+    """Refuse data of no participant, and two series of one, which would count as two subjects."""
+    if not any(participant_of(task, participants.labels) for task in tasks):
+        raise InputError(
+            f"none of the participants of {participants.source!r} ({listed(participants.labels, 3)}) "
+            f"has data; the data are of {listed(tasks, 3)}. Use the same names in both"
+        )
     owner: dict[str, str] = {}
     for task in tasks:
         name = participant_of(task, participants.labels)
@@ -171,8 +139,8 @@ def _refuse_several_series(tasks: Sequence[str], participants: Participants) -> 
             )
 
 
-def _usual_repetition_time(tables: Sequence[Table]) -> tuple[float | None, list[Excluded]]:
-    """Return the TR of most subjects, and the subjects with another TR."""
+def _usual_repetition_time(tables: Sequence[Table], excluded: list[Excluded]) -> float | None:
+    """Return the TR of most subjects, and exclude the subjects with another TR."""
     known = {}
     for table in tables:
         time = sidecar(table.file).get("RepetitionTime")
@@ -186,7 +154,7 @@ def _usual_repetition_time(tables: Sequence[Table]) -> tuple[float | None, list[
             )
         known[table.task] = float(time)
     if not known:
-        return None, []
+        return None
     counts = Counter(round(time, 3) for time in known.values())
     (usual, most), *_ = counts.most_common()
     if 2 * most <= len(known) and len(counts) > 1:
@@ -195,21 +163,21 @@ def _usual_repetition_time(tables: Sequence[Table]) -> tuple[float | None, list[
             f"subjects have different TRs ({shown}), and most subjects share none of them; compare "
             "subjects with the same TR (choose with a pattern), or give one TR for all (--tr)"
         )
-    unusual = [
+    excluded += [
         Excluded(name, f"its TR is {time:g} s, the TR of most others {usual:g} s")
         for name, time in known.items()
         if abs(time - usual) > SAME_TR * max(time, usual)
     ]
-    return usual, unusual
+    return usual
 
 
 def _reduce(
-    tables: Sequence[Table], options: Mapping[str, Any]
-) -> tuple[list[ReducedTask], list[Excluded]]:
-    """Reduce every subject once; exclude unusable data, and other variables than those of most."""
+    tables: Sequence[Table], options: Mapping[str, Any], excluded: list[Excluded]
+) -> list[ReducedTask]:
+    """Reduce every subject; exclude unusable data, and other variables than those of most."""
     if options.get("missing") == "em":  # a subject may lack variables that others have
-        return [reduce_table(table, **options) for table in align(tables, union=True)], []
-    reduced, excluded = [], []
+        return [reduce_table(table, **options) for table in align(tables, union=True)]
+    reduced = []
     reference = usual_table(tables) if tables else None
     for table in tables:
         try:
@@ -217,7 +185,7 @@ def _reduce(
             reduced.append(reduce_table(aligned, **options))
         except InputError as error:
             excluded.append(Excluded(table.task, str(error)))
-    return reduced, excluded
+    return reduced
 
 
 def _refuse_small_group(label: str, size: int, excluded: Sequence[Excluded]) -> None:

@@ -10,7 +10,7 @@ from mtgbn._utils.files import write_json, write_text
 from mtgbn._utils.versions import versions_of
 from mtgbn.compare.group_tables import describe_groups, group_tables
 from mtgbn.compare.study import Study, SubjectStudy
-from mtgbn.compare.subject_tables import describe_subject, subject_tables
+from mtgbn.compare.subject_tables import alarms_table, departures_table, describe_subject
 
 ABOUT_FILE = "comparison.json"
 # All tables that a comparison can have.
@@ -19,12 +19,10 @@ _PACKAGES = ("numpy", "scipy", "numba", "joblib")
 
 
 class ComparisonTables(NamedTuple):
-    """All that a folder of results of a comparison holds."""
+    """The contents of comparison.json, and the tables of a comparison by name."""
 
     about: dict[str, Any]
-    """Contents of comparison.json."""
     tables: dict[str, DescribedTable]
-    """By name."""
 
 
 def comparison_tables(
@@ -34,7 +32,7 @@ def comparison_tables(
     if isinstance(study, Study):
         content, tables = describe_groups(study), group_tables(study)
     else:
-        content, tables = describe_subject(study), subject_tables(study)
+        content, tables = describe_subject(study), [departures_table(study), alarms_table(study)]
     more = dict(about or {})
     content["warnings"] = [*more.pop("warnings", ()), *content.pop("warnings")]
     content |= more
@@ -47,7 +45,7 @@ def comparison_tables(
 def write_study(
     study: Study | SubjectStudy, folder: str | Path, about: Mapping[str, Any] | None = None
 ) -> Path:
-    """Write the tables of a comparison to a folder.
+    """Write the tables of a comparison to a folder; return the path of comparison.json.
 
     Parameters
     ----------
@@ -59,11 +57,6 @@ def write_study(
         of one subject departures.tsv and alarms.tsv.
     about : mapping, optional
         What comparison.json is to say beyond the comparison itself.
-
-    Returns
-    -------
-    Path
-        The file comparison.json.
 
     Examples
     --------

@@ -31,18 +31,13 @@ class Connections(NamedTuple):
     Attributes
     ----------
     source, target : array of int
-        Positions of the variables: i -> j, or i - j with i < j if connections are undirected.
-    is_directed : bool
+        Positions of the variables: i -> j, or i - j with i < j if ``is_directed`` is False.
     n_a, n_b : int
-        Subjects of each group.
-    count_a, count_b : array of int
-        Subjects of each group that have the connection.
+        Subjects of each group; ``count_a`` and ``count_b`` of them have the connection.
     difference, low, high : array
         Share of group a minus share of group b, with Newcombe's 95 % confidence interval.
-    statistic : array
-        z statistic with the pooled variance.
-    p_greater, p_less, p_two_sided : array
-        p-values of the z-test.
+    statistic, p_greater, p_less, p_two_sided : array
+        z statistic with the pooled variance, and p-values of the z-test.
     p_exact : array
         Two-sided p-value of Fisher's exact test.
     q : array
@@ -72,19 +67,9 @@ def align(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Choose the member of every graph's equivalence class so that directions agree over both groups.
 
-    Parameters
-    ----------
-    graphs_a, graphs_b : array (subjects, p, p)
-        DAGs; ``A[i, j]`` means i -> j.
-    order : sequence of int, optional
-        Positions of the variables in the order in which ties are broken; default: the order of the
-        columns. With an order that the data decide (`Ordering`) the result does not depend on
-        the order of the columns.
-
-    Notes
-    -----
-    Prior knowledge excludes members of a class, and `align` does not know it; graphs that were learned
-    with prior knowledge must not be aligned.
+    The variables in ``order`` break ties; default: the order of the columns. With an order that the
+    data decide (`Ordering`) the result does not depend on the order of the columns. Graphs that were
+    learned with prior knowledge, which excludes members of a class, must not be aligned.
     """
     graphs_a, graphs_b = _check_graphs(graphs_a, graphs_b)
     both = np.concatenate([graphs_a, graphs_b])
@@ -106,6 +91,10 @@ def compare_graphs(
 ) -> Connections:
     """Test every connection for a difference between the shares of two groups that have it.
 
+    The tests assume independent subjects. Graphs that were learned jointly are not independent, and
+    p-values can be far too small; a permutation test with new fits (``n_permutations`` of
+    `compare_groups`) does not need the assumption.
+
     Parameters
     ----------
     graphs_a, graphs_b : array (subjects, p, p)
@@ -113,16 +102,6 @@ def compare_graphs(
         `mtgbn.compare.connections.align`.
     directed : bool
         False: i -> j and j -> i are the same connection.
-
-    Returns
-    -------
-    Connections
-
-    Notes
-    -----
-    The tests assume independent subjects. Graphs that were learned jointly are not independent, and
-    p-values can be far too small; a permutation test with new fits (``n_permutations`` of
-    `compare_groups`) does not need the assumption.
 
     Examples
     --------
@@ -143,21 +122,18 @@ def compare_graphs(
         rows, columns = np.nonzero(~np.eye(p, dtype=bool))
     else:
         rows, columns = np.triu_indices(p, 1)
-        graphs_a, graphs_b = (
-            np.array([skeleton(graph) for graph in graphs]) for graphs in (graphs_a, graphs_b)
-        )
+        graphs_a, graphs_b = (np.array([*map(skeleton, each)]) for each in (graphs_a, graphs_b))
     n_a, n_b = len(graphs_a), len(graphs_b)
     counts = [graphs.sum(axis=0)[rows, columns] for graphs in (graphs_a, graphs_b)]
     table = (counts[0], n_a, counts[1], n_b)
     statistic, two_sided = proportion_test(*table, "two-sided")
     order = np.lexsort((columns, rows, -np.abs(statistic), two_sided))
-    share = risk_difference(*table)
     values = {
         "source": rows,
         "target": columns,
         "count_a": counts[0],
         "count_b": counts[1],
-        **share._asdict(),
+        **risk_difference(*table)._asdict(),
         "statistic": statistic,
         "p_greater": proportion_test(*table, "greater").pvalue,
         "p_less": proportion_test(*table, "less").pvalue,
@@ -165,8 +141,8 @@ def compare_graphs(
         "p_exact": exact_test(*table, "two-sided").pvalue,
         "q": false_discovery_control(two_sided),
     }
-    ordered = {name: value[order] for name, value in values.items()}
-    return Connections(is_directed=directed, n_a=n_a, n_b=n_b, **ordered)
+    values = {name: value[order] for name, value in values.items()}
+    return Connections(is_directed=directed, n_a=n_a, n_b=n_b, **values)
 
 
 def _check_graphs(graphs_a: ArrayLike, graphs_b: ArrayLike) -> tuple[np.ndarray, np.ndarray]:

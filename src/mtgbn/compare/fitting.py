@@ -18,28 +18,28 @@ from mtgbn.tasks import Tasks
 AnyEstimator = MTGBN | SIG | AVG
 Fitting = Literal["separate", "together"]
 Progress = Callable[[str, int, int], object]
+RandomState = int | np.random.SeedSequence | np.random.Generator | None
 
 
 class GroupGraphs(NamedTuple):
-    """Graphs of both groups, with directions that agree, and the fits they come from.
+    """Graphs of both groups, with directions that agree, and the fits they come from."""
 
-    Attributes
-    ----------
-    graphs_a, graphs_b : array (subjects, p, p)
-        See `agreeing_graphs`.
-    estimators : tuple of MTGBN, SIG or AVG
-        Fitted: one per group, or one for all subjects.
-    """
-
-    graphs_a: np.ndarray
+    graphs_a: np.ndarray  # (subjects, p, p)
     graphs_b: np.ndarray
-    estimators: tuple[AnyEstimator, ...]
+    estimators: tuple[AnyEstimator, ...]  # fitted: one per group, or one for all subjects
 
     @property
     def named_estimators(self) -> dict[str, AnyEstimator]:
         """The fitted estimators by the group that each was fitted to: a and b, or all."""
         names = ("all",) if len(self.estimators) == 1 else ("a", "b")
         return dict(zip(names, self.estimators, strict=True))
+
+    @property
+    def fit_of(self) -> dict[str, tuple[AnyEstimator, int]]:
+        """The fitted estimator of every subject, and the subject's position in it."""
+        return {
+            name: (each, t) for each in self.estimators for t, name in enumerate(each.task_names_)
+        }
 
 
 @contextmanager
@@ -77,26 +77,12 @@ def fit_groups(
     checkpoints: Path | None = None,
     progress: Progress | None = None,
 ) -> GroupGraphs:
-    """Learn the graphs of two groups of subjects.
+    """Learn the graphs of two groups; ``is_a`` is the mask of the first group.
 
-    Parameters
-    ----------
-    tasks : Tasks
-    is_a : array (m,) of bool
-        Subjects of the first group.
-    estimator : MTGBN, SIG or AVG
-        Its settings are used; it stays unfitted.
-    fitting : {"separate", "together"}
-        "separate": one fit per group, so that each group has its own sigma_h and edge prior.
-        "together": one fit of all subjects as one cohort, which does not know the groups.
-    random_state : int or numpy.random.SeedSequence, optional
-        Instead of the estimator's.
-    quiet : bool
-        Suppress warnings about convergence.
-    checkpoints : path, optional
-        A folder for the checkpoints of `MTGBN.fit`; they are left there.
-    progress : callable, optional
-        Called with the group (a, b or all) and the stage of its fit, the steps done, and all steps.
+    ``fitting`` is "separate" (one fit per group, so that each group has its own sigma_h and edge prior)
+    or "together" (one fit of all subjects as one cohort, which does not know the groups). The estimator
+    stays unfitted; ``random_state`` replaces its own. ``quiet`` suppresses warnings about convergence.
+    Checkpoints of `MTGBN.fit` are left in the folder ``checkpoints``.
     """
     is_a = check_groups(tasks, is_a)
     if fitting not in ("separate", "together"):
@@ -108,8 +94,11 @@ def fit_groups(
     changes = {} if random_state is None else {"random_state": random_state}
     for name, part in parts.items():
         each = clone(estimator, **changes)
+        options: dict[str, Any] = {"progress": labelled(f"group {name}: ", progress)}
+        if checkpoints is not None and isinstance(each, MTGBN):
+            options["checkpoint"] = checkpoints / f"group-{name}.npz"
         with without_convergence_warnings() if quiet else nullcontext():
-            fitted.append(each.fit(tasks[part], **_fit_options(each, name, checkpoints, progress)))
+            fitted.append(each.fit(tasks[part], **options))
     if fitting == "separate":
         graphs = [each.graphs_ for each in fitted]
     else:
@@ -122,25 +111,16 @@ def agreeing_graphs(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Align the directions of both groups, unless they were learned with prior knowledge.
 
-    An equivalence class has members that prior knowledge excludes, and a consensus over whole classes
-    could bring a forbidden direction back. So graphs that were learned with prior knowledge stay as
-    the search found them, as in the estimators.
+    A consensus over whole equivalence classes could bring back a direction that prior knowledge
+    excludes. So graphs that were learned with it stay as the search found them, as in the estimators.
     """
     if estimator.knowledge is not None:
         return graphs_a, graphs_b
-    order = Ordering.of(tasks).variable_order
-    return align(graphs_a, graphs_b, order)
+    return align(graphs_a, graphs_b, Ordering.of(tasks).variable_order)
 
 
-def _fit_options(
-    estimator: AnyEstimator, group: str, checkpoints: Path | None, progress: Progress | None
-) -> dict[str, Any]:
-    """Keyword arguments of `fit` for progress and checkpoints."""
-    extras: dict[str, Any] = {}
-    if progress is not None:
-        extras["progress"] = lambda what, done, total: progress(
-            f"group {group}: {what}", done, total
-        )
-    if checkpoints is not None and isinstance(estimator, MTGBN):
-        extras["checkpoint"] = checkpoints / f"group-{group}.npz"
-    return extras
+def labelled(label: str, progress: Progress | None) -> Progress | None:
+    """Return the callback ``progress`` with a label before the description of every step."""
+    if progress is None:
+        return None
+    return lambda what, done, total: progress(label + what, done, total)

@@ -152,9 +152,7 @@ def describe_groups(study: Study) -> dict[str, Any]:
     }
     if any(each.methods for each in study.templates):
         content["density"] = {
-            "edges_per_subject": "as many as mtgbn finds in the subject"
-            if study.n_edges is None
-            else study.n_edges,
+            "edges_per_subject": study.n_edges or "as many as mtgbn finds in the subject",
             "applies_to": "methods.tsv only; all other tables have mtgbn's graphs as they are",
         }
     content["warnings"] = [warning for each in study.templates for warning in each.warnings]
@@ -177,18 +175,19 @@ def _describe_fits(template: TemplateComparison) -> dict[str, dict[str, Any]]:
 
 def _connections(study: Study) -> DescribedTable:
     columns = dict(_CONNECTIONS) | (_PERMUTED if study.n_permutations else {})
+    more_in = {1: study.label_a, 0: None, -1: study.label_b}
     rows = []
     for kind in ("undirected", "directed"):
         tested: list[Connections] = [getattr(each, kind) for each in study.templates]
-        over_all = false_discovery_control(np.concatenate([each.p_two_sided for each in tested]))
-        place = 0
+        all_p = np.concatenate([each.p_two_sided for each in tested])
+        over_all = iter(false_discovery_control(all_p))
         for template, found in zip(study.templates, tested, strict=True):
             for k, (i, j) in enumerate(zip(found.source, found.target, strict=True)):
                 row = [
                     *(template.name, kind, template.variables[i], template.variables[j]),
                     *(found.count_a[k], found.n_a, found.count_b[k], found.n_b),
-                    more_in(study, found.difference[k]),
-                    *(found.p_two_sided[k], found.q[k], over_all[place]),
+                    more_in[np.sign(found.difference[k])],
+                    *(found.p_two_sided[k], found.q[k], next(over_all)),
                     *(found.difference[k], found.low[k], found.high[k], found.statistic[k]),
                     *(found.p_greater[k], found.p_less[k], found.p_exact[k]),
                 ]
@@ -196,15 +195,7 @@ def _connections(study: Study) -> DescribedTable:
                     p, corrected = permuted_pvalues(template.permutations, kind)
                     row += [p[i, j], corrected[i, j]]
                 rows.append(row)
-                place += 1
     return table_of("connections", "Tests of every connection; " + CONVENTION, columns, rows)
-
-
-def more_in(study: Study, difference: float) -> str | None:
-    """The group with the larger share."""
-    if difference == 0:
-        return None
-    return study.label_a if difference > 0 else study.label_b
 
 
 def permuted_pvalues(permutations: Permutations, kind: str) -> tuple[np.ndarray, np.ndarray]:
@@ -247,28 +238,19 @@ def _edges(study: Study) -> DescribedTable:
     )
     columns = dict(_EDGES) | (_PROBABILITIES if is_sampled else {})
     for template in study.templates:
-        fits: dict[str, tuple[Any, int]] = {
-            name: (estimator, t)
-            for estimator in template.fits.estimators
-            for t, name in enumerate(estimator.task_names_)
-        }
-        for label, names, graphs in (
-            (study.label_a, study.names_a, template.fits.graphs_a),
-            (study.label_b, study.names_b, template.fits.graphs_b),
-        ):
+        fits: dict[str, tuple[Any, int]] = template.fits.fit_of
+        labels, members = (study.label_a, study.label_b), (study.names_a, study.names_b)
+        for label, names, graphs in zip(labels, members, template.fits[:2], strict=True):
             for name, graph in zip(names, graphs, strict=True):
                 estimator, t = fits[name]
                 coefficients = standardised_coefficients(graph, estimator.covariances_[t])
                 directions = _directions(graph, estimator)
                 for i, j in np.argwhere(graph):
-                    row = [
-                        *(template.name, label, name, template.variables[i], template.variables[j]),
-                        coefficients[i, j],
-                        directions[i, j],
-                    ]
+                    row = [template.name, label, name, template.variables[i], template.variables[j]]
+                    row += [coefficients[i, j], directions[i, j]]
                     if is_sampled:
-                        row.append(estimator.edge_probabilities_[t, i, j])
-                        row.append(estimator.adjacency_probabilities_[t, i, j])
+                        both = (estimator.edge_probabilities_, estimator.adjacency_probabilities_)
+                        row += [each[t, i, j] for each in both]
                     rows.append(row)
     return table_of("edges", "Every edge of every subject; " + CONVENTION, columns, rows)
 

@@ -63,26 +63,13 @@ def match_methods(
     series) those with the largest couplings. Directions of mtgbn's and of sig's graphs agree over both
     groups, unless there is prior knowledge, which mtgbn and sig then both obey.
 
-    Parameters
-    ----------
-    tasks : Tasks
-    is_a : array (m,) of bool
-    methods : sequence of {"mtgbn", "sig", "gc", "rdcm"}
-    observed : GroupGraphs
-        The result of `fit_groups`, which is the method "mtgbn".
-    estimator : MTGBN, SIG or AVG
-        The estimator that ``observed`` was fitted with.
-    n_edges : int, optional
-        Edges of every subject; default: the number that the subject has in ``observed``.
-    series : mapping, optional
-        The rows of every subject by name, in temporal order; gc and rdcm need them.
-    repetition_time : float, optional
-        Seconds between rows; rdcm needs it.
-    fitting, random_state
-        As in the call of `fit_groups` that returned ``observed``.
+    ``observed`` is the result of `fit_groups` with ``estimator``, ``fitting`` and ``random_state``;
+    it is the method "mtgbn". Every subject gets ``n_edges`` edges, by default as many as it has in
+    ``observed``. gc and rdcm need the rows of every subject by name, in temporal order (``series``),
+    and rdcm the seconds between rows.
     """
     is_a = check_groups(tasks, is_a)
-    check_methods(tasks, methods, n_edges=n_edges, series=series, repetition_time=repetition_time)
+    check_methods(tasks, methods, n_edges, series, repetition_time)
     if n_edges is None:
         sizes = np.empty(len(tasks), dtype=int)
         sizes[is_a], sizes[~is_a] = (graphs.sum(axis=(1, 2)) for graphs in observed[:2])
@@ -92,9 +79,7 @@ def match_methods(
     for method in methods:
         if method in _FOR_SERIES:
             strengths = _series_strengths(method, tasks, series or {}, repetition_time)
-            graphs = np.array(
-                [strongest_edges(each, size) for each, size in zip(strengths, sizes, strict=True)]
-            )
+            graphs = np.array([*map(strongest_edges, strengths, sizes.tolist())])
             matched.append(MethodGraphs(method, graphs[is_a], graphs[~is_a]))
             continue
         first, used = observed, estimator
@@ -115,28 +100,29 @@ def match_methods(
 
 def check_methods(
     tasks: Tasks,
-    methods: Sequence[str],
-    *,
-    n_edges: int | None,
-    series: Mapping[str, np.ndarray] | None,
-    repetition_time: float | None,
+    methods: Sequence[str] = ("mtgbn",),
+    n_edges: int | None = None,
+    series: Mapping[str, np.ndarray] | None = None,
+    repetition_time: float | None = None,
 ) -> None:
     """Refuse a choice of methods that cannot be carried out, before anything is fitted."""
+    known = ", ".join(METHODS)
     if not methods:
-        raise InputError(f"there is no method to compare; there are {', '.join(METHODS)}")
+        raise InputError(f"there is no method to compare; there are {known}")
     if repetition_time is not None and not 0 < repetition_time < np.inf:
         raise InputError(f"the TR must be a number of seconds above 0; got {repetition_time}")
     for method in methods:
         if method not in METHODS:
-            raise InputError(f"there is no method {method!r}; there are {', '.join(METHODS)}")
+            raise InputError(f"there is no method {method!r}; there are {known}")
     if len(set(methods)) < len(methods):
         raise InputError(f"methods names one twice: {', '.join(methods)}")
     p = tasks.n_variables
+    n_pairs = p * (p - 1) // 2
     if n_edges is not None:
         check_count("n_edges", n_edges, 1)
-        if n_edges > p * (p - 1) // 2:
+        if n_edges > n_pairs:
             raise InputError(
-                f"n_edges is {n_edges}, but {p} variables have {p * (p - 1) // 2} pairs; lower it"
+                f"n_edges is {n_edges}, but {p} variables have {n_pairs} pairs; lower it"
             )
     if "sig" in methods and tasks.incomplete:
         raise InputError(
@@ -156,17 +142,6 @@ def check_methods(
         )
 
 
-def _of_all_subjects(fits: GroupGraphs, is_a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Graphs and covariances of all subjects, in the order of the tasks."""
-    graphs = np.empty((len(is_a), *fits.graphs_a.shape[1:]), dtype=bool)
-    graphs[is_a], graphs[~is_a] = fits.graphs_a, fits.graphs_b
-    if len(fits.estimators) == 1:
-        return graphs, fits.estimators[0].covariances_
-    covariances = np.empty(graphs.shape)
-    covariances[is_a], covariances[~is_a] = (each.covariances_ for each in fits.estimators)
-    return graphs, covariances
-
-
 def _graphs_of_sizes(
     tasks: Tasks,
     is_a: np.ndarray,
@@ -176,10 +151,9 @@ def _graphs_of_sizes(
     method: str,
     options: dict[str, Any],
 ) -> np.ndarray:
-    """One graph per subject with ``sizes[t]`` edges, from fits with ever more probable edges.
+    """Return graphs with ``sizes[t]`` edges: the strongest part of the first graph that has enough.
 
-    A subject's graph is the strongest part of the first graph that has enough edges. ``options`` are
-    those of `fit_groups`.
+    Fits follow with ever more probable edges; ``options`` are those of `fit_groups`.
     """
     graphs: dict[int, np.ndarray] = {}
     priors = [each.edge_prior_ for each in fits.estimators]
@@ -187,10 +161,15 @@ def _graphs_of_sizes(
     similarity = float(np.mean([prior.similarity for prior in priors]))
     log_odds = np.log(density / (1 - density))
     while True:
-        for t, (graph, covariance) in enumerate(zip(*_of_all_subjects(fits, is_a), strict=True)):
+        found = np.empty((len(tasks), *fits.graphs_a.shape[1:]), dtype=bool)
+        found[is_a], found[~is_a] = fits.graphs_a, fits.graphs_b
+        fit_of = fits.fit_of
+        for t, (name, graph) in enumerate(zip(tasks.names, found, strict=True)):
             if t not in graphs and graph.sum() >= sizes[t]:
-                strengths = standardised_coefficients(graph, covariance)
-                graphs[t] = _strongest_part(graph, strengths, int(sizes[t]))
+                fitted, place = fit_of[name]
+                # The coefficients of all other pairs are 0; a part of a DAG is a DAG again.
+                coefficients = standardised_coefficients(graph, fitted.covariances_[place])
+                graphs[t] = strongest_edges(coefficients, int(sizes[t]))
         if len(graphs) == len(tasks):
             return np.array([graphs[t] for t in range(len(tasks))])
         if density >= _LARGEST_DENSITY:
@@ -203,15 +182,6 @@ def _graphs_of_sizes(
         density = 1 / (1 + np.exp(-log_odds))
         prior = (density, similarity) if np.isfinite(similarity) else density
         fits = fit_groups(tasks, is_a, clone(estimator, edge_prior=prior), **options)
-
-
-def _strongest_part(graph: np.ndarray, strengths: np.ndarray, size: int) -> np.ndarray:
-    """The ``size`` edges of a DAG with the largest absolute strengths, which are a DAG again."""
-    places = np.argwhere(graph)
-    order = np.argsort(-np.abs(strengths[tuple(places.T)]), kind="stable")[:size]
-    kept = np.zeros_like(graph)
-    kept[tuple(places[order].T)] = True
-    return kept
 
 
 def _series_strengths(

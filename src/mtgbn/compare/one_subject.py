@@ -6,7 +6,6 @@ is compared with the other controls in the same way: the distribution of their d
 and false discovery rates of the subject's departures.
 """
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +14,7 @@ from joblib import Parallel, delayed
 
 from mtgbn._utils.seeds import entropy_text, seed_sequence
 from mtgbn._utils.stores import Store, estimator_settings
-from mtgbn.compare.fitting import without_convergence_warnings
+from mtgbn.compare.fitting import Progress, RandomState, without_convergence_warnings
 from mtgbn.compare.strengths import DEFAULT_MEASURE, measure_named
 from mtgbn.errors import InputError
 from mtgbn.learn import MTGBN
@@ -36,34 +35,26 @@ class Departures(NamedTuple):
         The subject's task, learned with the controls' sigma_h, nu0 and edge prior.
     source, target : array of int
         Positions of the variables, source < target; directions are not compared.
-    probability : array
-        Posterior probability that the subject has the connection, from its data as a single task.
-    control_probability : array
-        Mean of the same probability over the controls.
+    probability, control_probability : array
+        Posterior probability that the subject has the connection, from its data as a single task, and
+        the mean of the same probability over the controls.
     control_count : array of int
-        Controls who have the connection in the joint fit of all controls.
-    n_controls : int
+        Those of the ``n_controls`` controls who have the connection in the joint fit of all controls.
     strength, control_strength : array
-        Strength of the connection in the subject, and its mean over the controls (taken on the scale
-        on which strengths are compared; for partial correlations Fisher's z).
-    score : array
-        Difference between the two strengths in units of its standard deviation among controls;
-        positive where the connection is stronger in the subject. Connections that vary among controls
-        get smaller scores.
+        Strength in the subject, and its mean over the controls (for partial correlations taken as
+        Fisher's z); ``measure`` is a key of `mtgbn.compare.strengths.MEASURES`.
+    score, control_scores : array
+        Difference between the two strengths in units of its standard deviation among controls, positive
+        where the subject's is stronger; and the scores of each control against the other controls.
     pvalue : array
-        Share of all pairs of all controls whose absolute score is at least as large; the subject's pair
-        is counted too. It is valid on average over pairs; for pairs that vary most among controls it is
-        too small.
+        Share of all pairs of all controls whose absolute score is at least as large, the subject's pair
+        included; valid on average over pairs, too small for pairs that vary most among controls.
     expected_alarms : array
-        Mean number of pairs in which one control has a score as large against the other controls; the
-        subject is counted as one of the controls, so that the smallest value is 1 / (n_controls + 1).
+        Mean number of pairs in which a control has a score as large against the others, with the subject
+        counted as a control: at least 1 / (n_controls + 1).
     fdr : array
         Estimated share of false discoveries among the pairs up to this one, if the subject is like a
         control in all other pairs: expected alarms divided by the pairs listed so far, made monotone.
-    control_scores : array (controls, pairs)
-        Scores of the controls against each other, in the order of the rows.
-    measure : str
-        The measure of strength, a key of `mtgbn.compare.strengths.MEASURES`.
     """
 
     subject: LearnedTask
@@ -99,31 +90,14 @@ def compare_subject(
     estimator: MTGBN | None = None,
     *,
     measure: str = DEFAULT_MEASURE,
-    random_state: int | np.random.SeedSequence | np.random.Generator | None = None,
+    random_state: RandomState = None,
     n_jobs: int | None = None,
     store: str | Path | None = None,
-    progress: Callable[[int, int], object] | None = None,
+    progress: Progress | None = None,
 ) -> Departures:
-    """Find the connections in which one subject departs from controls.
+    """Find the connections in which one subject departs from at least four controls.
 
-    Parameters
-    ----------
-    controls : Tasks
-        At least four.
-    subject : Tasks of one task
-        Read in the same way as the controls.
-    estimator : MTGBN, optional
-        Its settings are used.
-    measure : str
-        A key of `mtgbn.compare.strengths.MEASURES`.
-    random_state : int, numpy.random.SeedSequence or numpy.random.Generator, optional
-        Decides all results; n_jobs does not change them.
-    n_jobs : int, optional
-        Processes; for every control there is one fit of all other controls.
-    store : path, optional
-        A file that keeps the finished controls; if it exists, only the other controls are fitted.
-    progress : callable, optional
-        Called with the number of fits done and to do.
+    ``store`` is a file that keeps the finished controls. All else is as for `compare_one`.
     """
     n = len(controls)
     check_controls(n)
@@ -153,7 +127,7 @@ def compare_subject(
             own = each
         done += 1
         if progress is not None:
-            progress(done, n + 1)
+            progress("fits", done, n + 1)
     scores, probabilities = np.stack([known.values[k] for k in everybody], axis=1)
     return departures_of(own, scores, probabilities, measure)
 
@@ -169,17 +143,14 @@ def _numbered(k: int, *arguments: Any, **options: Any) -> tuple[int, "Outcome"]:
 
 
 class Outcome(NamedTuple):
-    """One subject against one group, pair by pair; strengths are on the scale of comparison.
-
-    ``subject`` is None for a control, whose own network is not needed.
-    """
+    """One subject against one group, pair by pair; strengths are on the scale of comparison."""
 
     score: np.ndarray
     probability: np.ndarray
     strength: np.ndarray
     group_strength: np.ndarray
     group_count: np.ndarray
-    subject: LearnedTask | None
+    subject: LearnedTask | None  # None for a control, whose own network is not needed
 
 
 def compare_with_group(

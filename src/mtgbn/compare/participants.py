@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from mtgbn._utils.names import listed
 from mtgbn._utils.tables import read_records
 from mtgbn.errors import InputError
 
@@ -26,23 +25,15 @@ _CONTROLS = {
 class Participants(NamedTuple):
     """The groups in a table of participants."""
 
-    source: str
-    """Path of the table."""
-    column: str
-    """Name of the column with the groups."""
-    labels: dict[str, str | None]
-    """Group by participant, who is named without ``sub-``; None where the cell is empty."""
+    source: str  # path of the table
+    column: str  # name of the column with the groups
+    labels: dict[str, str | None]  # by participant, named without sub-; None: the cell is empty
 
 
 def read_participants(path: str | os.PathLike[str], column: str | None = None) -> Participants:
-    """Read a table (.tsv or .csv) with one row per participant.
+    """Read a table (.tsv or .csv) with the column participant_id, one row per participant.
 
-    Parameters
-    ----------
-    path : path
-        The table must have the column participant_id; its values may lack ``sub-``.
-    column : str, optional
-        The column of the groups; default: the column with the name group, diagnosis, dx or similar.
+    ``column`` is the column of the groups; default: that named group, diagnosis, dx or similar.
     """
     file = Path(path)
     records = read_records(file, "participant")
@@ -60,9 +51,7 @@ def read_participants(path: str | os.PathLike[str], column: str | None = None) -
         if not name:
             raise InputError(f"row {row} of {str(file)!r} has no {ids}; fill it in")
         if name in labels:
-            raise InputError(
-                f"{str(file)!r} has participant {record[ids]!r} twice; leave one row per participant"
-            )
+            raise InputError(f"{str(file)!r} has participant {record[ids]!r} twice; leave one row")
         label = record[column]
         labels[name] = None if label.lower() in _NO_LABEL else label
     return Participants(str(file), column, labels)
@@ -87,14 +76,10 @@ def _group_column(where: str, columns: Sequence[str], wanted: str | None) -> str
 def choose_groups(
     participants: Participants, groups: Sequence[str] | None = None
 ) -> tuple[str, str]:
-    """Return the labels of the groups a and b.
+    """Return the labels of the groups a and b: those given, or the two labels of the table.
 
-    Parameters
-    ----------
-    participants : Participants
-    groups : (str, str), optional
-        The labels of a and b. By default the table must have two labels; b is the usual label of
-        controls (control, HC, healthy, ...) or, if neither is, the later one in alphabetical order.
+    Then b is the usual label of controls (control, HC, healthy, ...) or, if neither is, the later one in
+    alphabetical order.
     """
     counts = Counter(label for label in participants.labels.values() if label is not None)
     column, where = participants.column, participants.source
@@ -138,12 +123,3 @@ def participant_of(task: str, known: Iterable[str]) -> str | None:
         if name in known:
             return name
     return None
-
-
-def refuse_no_match(participants: Participants, tasks: Sequence[str]) -> None:
-    """Refuse a table in which no task has a participant, and show names of both."""
-    if not any(participant_of(task, participants.labels) for task in tasks):
-        raise InputError(
-            f"none of the participants of {participants.source!r} ({listed(participants.labels, 3)}) "
-            f"has data; the data are of {listed(tasks, 3)}. Use the same names in both"
-        )

@@ -5,7 +5,6 @@ group by group would find differences where there are none. So either both group
 are fitted anew, or all subjects are fitted as one cohort, whose graphs do not depend on the labels.
 """
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,36 +19,31 @@ from mtgbn.compare.fitting import (
     AnyEstimator,
     Fitting,
     GroupGraphs,
+    Progress,
+    RandomState,
     check_groups,
     clone,
     fit_groups,
 )
 from mtgbn.tasks import Tasks
 
-RandomState = int | np.random.SeedSequence | np.random.Generator | None
-
 # Differences that differ by rounding errors only count as equal.
 _TOLERANCE = 1e-9
 
 
 class Permutations(NamedTuple):
-    """p-values of every connection and of the largest difference, by relabelling.
+    """p-values by relabelling, (p, p), of every i -> j and of every edge in either direction (pair).
 
     Attributes
     ----------
-    differences : array (p, p)
-        Share of group a that has i -> j minus that of group b.
-    pvalues : array (p, p)
-        Two-sided p-value of every i -> j.
-    corrected : array (p, p)
-        p-values corrected for the number of connections, by the distribution of the largest difference
-        of all connections.
-    pair_differences, pair_pvalues, pair_corrected : array (p, p)
-        The same for edges in either direction.
+    differences, pair_differences : array
+        Share of group a that has the connection minus that of group b.
+    pvalues, pair_pvalues : array
+        Two-sided p-values.
+    corrected, pair_corrected : array
+        p-values corrected for the number of connections, by the distribution of the largest difference.
     pvalue : float
         p-value of the hypothesis that the groups differ in no pair: the smallest `pair_corrected`.
-    n_permutations : int
-    fitting : {"separate", "together"}
     """
 
     differences: np.ndarray
@@ -74,31 +68,13 @@ def permutation_test(
     n_jobs: int | None = None,
     store: str | Path | None = None,
     observed: GroupGraphs | None = None,
-    progress: Callable[[int, int], object] | None = None,
+    progress: Progress | None = None,
 ) -> Permutations:
     """Compare the differences between the groups with those between relabelled groups.
 
-    Parameters
-    ----------
-    tasks : Tasks
-    is_a : array (m,) of bool
-        Subjects of the first group.
-    estimator : MTGBN, SIG or AVG
-    n_permutations : int
-        Relabellings. With ``fitting="separate"`` each is fitted anew, with "together" none.
-    fitting : {"separate", "together"}
-        As in `fit_groups`.
-    random_state : int, numpy.random.SeedSequence or numpy.random.Generator, optional
-        Decides all results; n_jobs does not change them.
-    n_jobs : int, optional
-        Processes.
-    store : path, optional
-        A file that keeps the finished relabellings; if it exists, only the others are fitted.
-    observed : GroupGraphs, optional
-        The fits of the groups with their true labels, if they exist: with the seed that
-        ``fit_seed(random_state)`` returns.
-    progress : callable, optional
-        Called with the number of relabellings that are finished, and of all.
+    With ``fitting="separate"`` every relabelling is fitted anew, with "together" none. ``store`` is a
+    file that keeps the finished relabellings. ``observed`` are the fits with the true labels, if they
+    exist, with the seed that ``fit_seed(random_state)`` returns. All else is as for `compare_groups`.
     """
     is_a = check_groups(tasks, is_a)
     check_count("n_permutations", n_permutations, 1)
@@ -114,7 +90,8 @@ def permutation_test(
         graphs[is_a], graphs[~is_a] = observed[:2]
         under_null = np.array([_differences(graphs[each], graphs[~each]) for each in relabelled])
     else:
-        known = Store(store, "relabellings", _belongs_to(tasks, estimator, is_a, seeds))
+        settings = {**estimator_settings(estimator), "is_a": is_a, "seed": entropy_text(seeds)}
+        known = Store(store, "relabellings", tasks.fingerprint(settings))
         todo = [k for k in range(n_permutations) if k not in known.values]
         done = n_permutations - len(todo)
         results = Parallel(n_jobs, return_as="generator_unordered")(
@@ -124,7 +101,7 @@ def permutation_test(
             known.add(k, difference)
             done += 1
             if progress is not None:
-                progress(done, n_permutations)
+                progress("relabellings", done, n_permutations)
         under_null = np.array([known.values[k] for k in range(n_permutations)])
     values, corrected = _pvalues(differences, under_null)
     return Permutations(
@@ -143,13 +120,6 @@ def permutation_test(
 def fit_seed(random_state: RandomState) -> np.random.SeedSequence:
     """Return the seed of the fit with the true labels, in a test with this random_state."""
     return seed_sequence(random_state).spawn(1)[0]
-
-
-def _belongs_to(
-    tasks: Tasks, estimator: AnyEstimator, is_a: np.ndarray, seeds: np.random.SeedSequence
-) -> dict[str, str]:
-    settings = {**estimator_settings(estimator), "is_a": is_a, "seed": entropy_text(seeds)}
-    return tasks.fingerprint(settings)
 
 
 def _differences(graphs_a: np.ndarray, graphs_b: np.ndarray) -> np.ndarray:

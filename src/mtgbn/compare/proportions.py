@@ -3,7 +3,7 @@
 All functions take numbers or arrays and work element by element.
 """
 
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,7 +15,7 @@ from mtgbn.errors import InputError
 Alternative = Literal["greater", "less", "two-sided"]
 Counts = ArrayLike
 
-_ALTERNATIVES = ("greater", "less", "two-sided")
+_ALTERNATIVES = get_args(Alternative)
 
 
 class ProportionTest(NamedTuple):
@@ -38,16 +38,9 @@ def proportion_test(
 ) -> ProportionTest:
     """Two-sample z-test of proportions, with the pooled variance and no continuity correction.
 
-    Parameters
-    ----------
-    count_a, n_a, count_b, n_b : int or array of int
-    alternative : {"greater", "less", "two-sided"}
-        "greater": the proportion in a is larger than the proportion in b.
-
-    Notes
-    -----
-    Where both proportions are 0 or both are 1, the statistic is 0 and the p-value 1. With few subjects
-    the normal approximation is rough; see `exact_test`.
+    "greater": the proportion in a is larger than the proportion in b. Where both proportions are 0 or
+    both are 1, the statistic is 0 and the p-value 1. With few subjects the normal approximation is
+    rough; see `exact_test`.
 
     Examples
     --------

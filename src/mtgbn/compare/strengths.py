@@ -25,28 +25,16 @@ _LARGEST_CORRELATION = 1 - 1e-12
 
 
 class StrengthMeasure(NamedTuple):
-    """A measure of the strength of every pair, with which one subject can be compared with a group.
+    """A measure of the strength of every pair, with which one subject can be compared with a group."""
 
-    Attributes
-    ----------
-    label : str
-        What sentences call it.
-    description : str
-        What tables say about it.
-    of_pairs : callable
-        Takes the scatters of subjects, (subjects, p, p), and the DAGs of the group, (members, p, p);
-        returns symmetric strengths, (subjects, p, p), on a scale on which differences are meaningful.
-    variance : callable
-        Takes n of the subjects, (subjects,), and the DAGs of the group; returns the sampling variances
-        of the strengths, (subjects, p, p).
-    to_display : callable
-        From the scale of ``of_pairs`` to the scale that tables show.
-    """
-
-    label: str
-    description: str
+    label: str  # what sentences call it
+    description: str  # what tables say about it
+    # From scatters of subjects, (subjects, p, p), and DAGs of the group, (members, p, p): symmetric
+    # strengths, (subjects, p, p), on a scale on which differences are meaningful.
     of_pairs: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    # From n of the subjects, (subjects,), and the DAGs: sampling variances of the strengths.
     variance: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    # From the scale of of_pairs to the scale that tables show.
     to_display: Callable[[np.ndarray], np.ndarray]
 
 
@@ -71,19 +59,11 @@ def standardised_coefficients(graph: np.ndarray, covariance: np.ndarray) -> np.n
 
 
 def connection_strengths(scatters: np.ndarray, graphs: np.ndarray) -> np.ndarray:
-    """Fisher's z of the partial correlations of all pairs, given parents in the graphs of a group.
+    """Fisher's z of the partial correlations of all pairs, given parents in the DAGs of a group.
 
-    Parameters
-    ----------
-    scatters : array (subjects, p, p)
-    graphs : array (members, p, p)
-        DAGs of the group; ``graphs[t, i, j]`` means i -> j.
-
-    Returns
-    -------
-    array (subjects, p, p)
-        Symmetric, 0 on the diagonal; the mean over the graphs. Where neither variable is a descendant
-        of the other in a graph, the mean over the parents of one and the parents of the other.
+    Returns the mean over the graphs: (subjects, p, p), symmetric, 0 on the diagonal. Where neither
+    variable is a descendant of the other in a graph, it is the mean over the parents of one and the
+    parents of the other.
     """
     p = scatters.shape[1]
     weights = _weights(graphs)
@@ -147,17 +127,13 @@ def _given_parents(scatters: np.ndarray, node: int, parents: np.ndarray) -> np.n
     return np.arctanh(np.clip(correlations, -_LARGEST_CORRELATION, _LARGEST_CORRELATION))
 
 
-def _variances_given_parents(ns: np.ndarray, graphs: np.ndarray) -> np.ndarray:
-    return sampling_variance(ns[:, None, None], mean_conditions(graphs))
-
-
 DEFAULT_MEASURE = "partial_correlation"
 MEASURES = {
     DEFAULT_MEASURE: StrengthMeasure(
         label="partial correlation",
         description="partial correlation in the subject, given the parents in the controls' networks",
         of_pairs=connection_strengths,
-        variance=_variances_given_parents,
+        variance=lambda ns, graphs: sampling_variance(ns[:, None, None], mean_conditions(graphs)),
         to_display=np.tanh,
     )
 }

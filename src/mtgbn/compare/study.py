@@ -1,8 +1,8 @@
 """Whole comparisons: two groups of subjects, or one subject and controls, template by template."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,13 +16,15 @@ from mtgbn.compare.fitting import (
     Fitting,
     GroupGraphs,
     Progress,
+    RandomState,
     check_groups,
     clone,
     fit_groups,
+    labelled,
 )
 from mtgbn.compare.methods import Method, MethodGraphs, check_methods, match_methods
 from mtgbn.compare.one_subject import Departures, check_controls, compare_subject
-from mtgbn.compare.permutation import Permutations, RandomState, fit_seed, permutation_test
+from mtgbn.compare.permutation import Permutations, fit_seed, permutation_test
 from mtgbn.compare.strengths import DEFAULT_MEASURE, measure_named
 from mtgbn.compare.templates import EVERYTHING
 from mtgbn.errors import InputError
@@ -34,31 +36,17 @@ Templates = Mapping[str, Sequence[str]]
 
 
 class TemplateComparison(NamedTuple):
-    """Two groups, compared over the variables of one template.
-
-    Attributes
-    ----------
-    name : str
-    variables : tuple of str
-    fits : GroupGraphs
-        Graphs of both groups with directions that agree, and the fitted estimators.
-    directed, undirected : Connections
-        Tests of i -> j, and of an edge in either direction.
-    degrees_a, degrees_b : Degrees
-    permutations : Permutations or None
-    methods : list of MethodGraphs
-        Graphs by other methods with the same number of edges; empty if none was asked for.
-    """
+    """Two groups, compared over the variables of one template."""
 
     name: str
     variables: tuple[str, ...]
     fits: GroupGraphs
-    directed: Connections
-    undirected: Connections
+    directed: Connections  # tests of i -> j
+    undirected: Connections  # tests of an edge in either direction
     degrees_a: Degrees
     degrees_b: Degrees
     permutations: Permutations | None
-    methods: list[MethodGraphs]
+    methods: list[MethodGraphs]  # with the same number of edges; empty if none was asked for
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -79,17 +67,8 @@ class TemplateComparison(NamedTuple):
 class Study(NamedTuple):
     """Two groups, compared template by template; the result of `compare_groups`.
 
-    Attributes
-    ----------
-    label_a, label_b : str
-        Labels of the groups.
-    names_a, names_b : tuple of str
-        Names of their subjects.
-    templates : tuple of TemplateComparison
-    fitting : {"separate", "together"}
-    n_permutations : int
-    n_edges : int or None
-        Edges per subject of all methods; None: as many as mtgbn found in the subject.
+    It has the labels of both groups, the names of their subjects, the comparison over the variables of
+    every template, and settings as given to `compare_groups`.
 
     Examples
     --------
@@ -100,8 +79,7 @@ class Study(NamedTuple):
     >>> study = compare_groups(Tasks.from_any(rows), np.arange(6) < 3, SIG(), random_state=0)
     >>> study.names_a
     ('task0', 'task1', 'task2')
-    >>> (template,) = study.templates
-    >>> template.undirected.count_a, template.undirected.count_b
+    >>> study.templates[0].undirected.count_a, study.templates[0].undirected.count_b
     (array([3]), array([0]))
     """
 
@@ -116,14 +94,9 @@ class Study(NamedTuple):
 
 
 class SubjectStudy(NamedTuple):
-    """One subject against controls, template by template; the result of `compare_one`.
+    """One subject against controls; the result of `compare_one`.
 
-    Attributes
-    ----------
-    subject : str
-    controls : tuple of str
-    templates : dict
-        The variables of every template, and the `Departures` of the subject.
+    ``templates`` has the variables of every template, and the `Departures` of the subject.
 
     Examples
     --------
@@ -198,9 +171,7 @@ def compare_groups(
     >>> from mtgbn import SIG, Tasks
     >>> rows = np.random.default_rng(0).normal(size=(6, 40, 3))
     >>> rows[:3, :, 1] += 2 * rows[:3, :, 0]
-    >>> study = compare_groups(
-    ...     Tasks.from_any(rows), np.arange(6) < 3, SIG(), labels=("patient", "control"), random_state=0
-    ... )
+    >>> study = compare_groups(Tasks.from_any(rows), np.arange(6) < 3, SIG(), random_state=0)
     >>> pairs = study.templates[0].undirected
     >>> pairs.source[0].item(), pairs.target[0].item(), pairs.count_a[0].item()
     (0, 1, 3)
@@ -208,35 +179,20 @@ def compare_groups(
     is_a = check_groups(tasks, is_a)
     check_count("n_permutations", n_permutations, 0)
     estimator = clone(MTGBN() if estimator is None else estimator, n_jobs=n_jobs)
-    check_group_comparison(
-        tasks,
-        estimator,
-        templates=templates,
-        methods=methods,
-        n_edges=n_edges,
-        series=series,
-        repetition_time=repetition_time,
-    )
-    parts = _parts(tasks, templates)
+    for_methods = (methods, n_edges, series, repetition_time)
+    parts = check_comparison(tasks, estimator, templates, for_methods=for_methods)
     compares_methods = n_edges is not None or tuple(methods) != ("mtgbn",)
     compared = []
     seeds = seed_sequence(random_state).spawn(len(parts))
     for number, ((name, part), seed) in enumerate(zip(parts.items(), seeds, strict=True)):
-        report = _within(name, progress)
-        own_folder = None
-        if folder is not None:
-            own_folder = Path(folder) / f"template-{number}"
+        report = labelled(f"{name}, ", progress)
+        own_folder = None if folder is None else Path(folder) / f"template-{number}"
+        if own_folder is not None:
             own_folder.mkdir(parents=True, exist_ok=True)
         own_seed = fit_seed(seed)
+        options: dict[str, Any] = {"fitting": fitting, "random_state": own_seed}
         fits = fit_groups(
-            part,
-            is_a,
-            estimator,
-            fitting=fitting,
-            random_state=own_seed,
-            quiet=True,
-            checkpoints=own_folder,
-            progress=report,
+            *(part, is_a, estimator), quiet=True, checkpoints=own_folder, progress=report, **options
         )
         matched: list[MethodGraphs] = []
         if compares_methods:
@@ -248,8 +204,7 @@ def compare_groups(
                 n_edges=n_edges,
                 series={each: np.asarray(v)[:, columns] for each, v in (series or {}).items()},
                 repetition_time=repetition_time,
-                fitting=fitting,
-                random_state=own_seed,
+                **options,
             )
         permutations = None
         if n_permutations:
@@ -261,16 +216,15 @@ def compare_groups(
                 n_jobs=n_jobs,
                 store=None if own_folder is None else own_folder / "permutations.npz",
                 observed=fits,
-                progress=_counted("relabellings", report),
+                progress=report,
             )
-        graphs = fits.graphs_a, fits.graphs_b
         compared.append(
             TemplateComparison(
                 name=name,
                 variables=part.variables,
                 fits=fits,
-                directed=compare_graphs(*graphs),
-                undirected=compare_graphs(*graphs, directed=False),
+                directed=compare_graphs(*fits[:2]),
+                undirected=compare_graphs(*fits[:2], directed=False),
                 degrees_a=count_degrees(fits.graphs_a),
                 degrees_b=count_degrees(fits.graphs_b),
                 permutations=permutations,
@@ -289,32 +243,33 @@ def compare_groups(
     )
 
 
-def check_group_comparison(
+def check_comparison(
     tasks: Tasks,
     estimator: AnyEstimator,
-    *,
     templates: Templates | None,
-    methods: Sequence[str],
-    n_edges: int | None,
-    series: Mapping[str, np.ndarray] | None,
-    repetition_time: float | None,
-) -> None:
-    """Refuse settings of `compare_groups` that cannot be carried out, before anything is fitted."""
-    for part in _parts(tasks, templates).values():
-        estimator.check(part)
-        check_methods(
-            part, methods, n_edges=n_edges, series=series, repetition_time=repetition_time
-        )
+    *,
+    subject: str | None = None,
+    for_methods: tuple[Any, ...] = (),
+) -> dict[str, Tasks]:
+    """Refuse what cannot be carried out, before anything is fitted; return the tasks by template.
 
-
-def check_subject_comparison(
-    tasks: Tasks, subject: str, estimator: AnyEstimator, *, templates: Templates | None
-) -> None:
-    """Refuse settings of `compare_one` that cannot be carried out, before anything is fitted."""
-    name_position(subject, tasks.names, "task")
-    check_controls(len(tasks) - 1)
-    for part in _parts(tasks, templates).values():
+    ``for_methods`` are arguments of `check_methods`, for the comparison of two groups.
+    """
+    if subject is not None:
+        name_position(subject, tasks.names, "task")
+        check_controls(len(tasks) - 1)
+    if templates is not None and not templates:
+        raise InputError("there is no template; give at least one, or leave them out")
+    parts = {EVERYTHING: tasks}
+    if templates is not None:
+        parts = {
+            name: tasks.select_variables(check_variables(variables, f"template {name!r}: "))
+            for name, variables in templates.items()
+        }
+    for part in parts.values():
         estimator.check(part)
+        check_methods(part, *for_methods)
+    return parts
 
 
 def compare_one(
@@ -360,47 +315,21 @@ def compare_one(
     """
     estimator = MTGBN() if estimator is None else estimator
     measure_named(measure)
-    check_subject_comparison(tasks, subject, estimator, templates=templates)
+    parts = check_comparison(tasks, estimator, templates, subject=subject)
     place = name_position(subject, tasks.names, "task")
     controls = [t for t in range(len(tasks)) if t != place]
-    parts = _parts(tasks, templates)
     compared = {}
     seeds = seed_sequence(random_state).spawn(len(parts))
+    if folder is not None:
+        Path(folder).mkdir(parents=True, exist_ok=True)
     for number, ((name, part), seed) in enumerate(zip(parts.items(), seeds, strict=True)):
-        if folder is not None:
-            Path(folder).mkdir(parents=True, exist_ok=True)
         departures = compare_subject(
-            part[controls],
-            part[place],
-            estimator,
+            *(part[controls], part[place], estimator),
             measure=measure,
             random_state=seed,
             n_jobs=n_jobs,
             store=None if folder is None else Path(folder) / f"controls-{number}.npz",
-            progress=_counted("fits", _within(name, progress)),
+            progress=labelled(f"{name}, ", progress),
         )
         compared[name] = (part.variables, departures)
     return SubjectStudy(subject, tuple(tasks.names[t] for t in controls), compared)
-
-
-def _parts(tasks: Tasks, templates: Templates | None) -> dict[str, Tasks]:
-    if templates is None:
-        return {EVERYTHING: tasks}
-    if not templates:
-        raise InputError("there is no template; give at least one, or leave them out")
-    return {
-        name: tasks.select_variables(check_variables(variables, f"template {name!r}: "))
-        for name, variables in templates.items()
-    }
-
-
-def _within(template: str, progress: Progress | None) -> Progress | None:
-    if progress is None:
-        return None
-    return lambda what, done, total: progress(f"{template}, {what}", done, total)
-
-
-def _counted(what: str, progress: Progress | None) -> Callable[[int, int], object] | None:
-    if progress is None:
-        return None
-    return lambda done, total: progress(what, done, total)

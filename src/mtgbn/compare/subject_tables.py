@@ -37,11 +37,6 @@ _ALARMS = {
 }
 
 
-def subject_tables(study: SubjectStudy) -> list[DescribedTable]:
-    """The tables of the subject's departures, and of the controls' false alarms."""
-    return [_departures(study), _alarms(study)]
-
-
 def describe_subject(study: SubjectStudy) -> dict[str, Any]:
     """What comparison.json says about a comparison of one subject with controls."""
     return {
@@ -61,7 +56,8 @@ def describe_subject(study: SubjectStudy) -> dict[str, Any]:
     }
 
 
-def _departures(study: SubjectStudy) -> DescribedTable:
+def departures_table(study: SubjectStudy) -> DescribedTable:
+    """Make the table of the subject's departures."""
     columns, rows = dict(_DEPARTURES), []
     for name, (variables, found) in study.templates.items():
         columns["strength"] = MEASURES[found.measure].description
@@ -80,7 +76,8 @@ def _departures(study: SubjectStudy) -> DescribedTable:
     return table_of("departures", about, columns, rows)
 
 
-def _alarms(study: SubjectStudy) -> DescribedTable:
+def alarms_table(study: SubjectStudy) -> DescribedTable:
+    """Make the table of the controls' false alarms."""
     rows = []
     for name, (_, found) in study.templates.items():
         pairs = len(found.score)

@@ -39,11 +39,10 @@ def study_sentences(study: Study, most: int = 5) -> list[str]:
         lines.append("  " + _pair_sentence(study, study.templates[place], k))
     for template in study.templates:
         if template.permutations is not None:
-            smallest = 1 / (study.n_permutations + 1)
             lines.append(
                 f"{template.name}: the hypothesis that the groups differ in no pair has p = "
                 f"{template.permutations.pvalue:.3g} ({study.n_permutations} relabellings, with which "
-                f"the smallest possible p is {smallest:.2g})."
+                f"the smallest possible p is {1 / (study.n_permutations + 1):.2g})."
             )
     if study.n_permutations:
         lines.append(f"Relabelling: {RELABELLING[study.fitting]}.")

@@ -17,6 +17,9 @@ def find_templates(
 ) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
     """Sort variables into templates.
 
+    Returns the variables of every template, in the order of the data, and sentences about variables
+    that are in the data or in the table only.
+
     Parameters
     ----------
     variables : sequence of str
@@ -26,19 +29,11 @@ def find_templates(
         paper's templates, if all variables are regions of the paper, by name (aDMN1, ...) or by label;
         else one template with all variables.
 
-    Returns
-    -------
-    templates : dict
-        The variables of every template, in the order of the data.
-    notes : tuple of str
-        Sentences about variables that are in the data or in the table only.
-
     Examples
     --------
     >>> find_templates(["left", "right"])
     ({'all': ('left', 'right')}, ())
-    >>> templates, notes = find_templates(["aDMN1", "aDMN2", "vDMN1", "vDMN2"])
-    >>> templates
+    >>> find_templates(["aDMN1", "aDMN2", "vDMN1", "vDMN2"])[0]
     {'aDMN': ('aDMN1', 'aDMN2'), 'vDMN': ('vDMN1', 'vDMN2')}
     """
     if source is None:

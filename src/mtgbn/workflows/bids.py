@@ -10,8 +10,6 @@ from mtgbn.workflows.compare import ComparisonRun, compare_folder
 from mtgbn.workflows.extract import extract_folder
 from mtgbn.workflows.output_folder import check_output_folder
 
-_GROUP_FOLDER = "group"
-
 
 def run_bids(
     bids_dir: str | os.PathLike[str],
@@ -47,9 +45,8 @@ def run_bids(
     >>> with tempfile.TemporaryDirectory() as name:
     ...     folder = Path(name)
     ...     for k in range(4):
-    ...         lines = [f"{x}\t{y}" for x, y in rng.normal(size=(40, 2))]
-    ...         path = folder / f"sub-{k}_task-rest_timeseries.tsv"
-    ...         _ = path.write_text("\n".join(["left\tright", *lines]))
+    ...         rows, path = rng.normal(size=(40, 2)), folder / f"sub-{k}_task-rest_timeseries.tsv"
+    ...         np.savetxt(path, rows, delimiter="\t", header="left\tright", comments="")
     ...         table += f"sub-{k}\t{'patient' if k < 2 else 'control'}\n"
     ...     _ = (folder / "participants.tsv").write_text(table)
     ...     quick = {"n_draws": 8, "n_restarts": 0, "max_iter": 2}
@@ -66,7 +63,7 @@ def run_bids(
             f"{str(folder)!r} holds no series; run this first: mtgbn bids {bids_dir} {out} participant"
         )
     table = participants or _participants_table(Path(bids_dir))
-    return compare_folder(folder, folder / _GROUP_FOLDER, table, **settings)
+    return compare_folder(folder, folder / "group", table, **settings)
 
 
 def _participants_table(root: Path) -> Path:

@@ -23,14 +23,7 @@ from mtgbn.compare.participants import (
     participant_of,
     read_participants,
 )
-from mtgbn.compare.study import (
-    Study,
-    SubjectStudy,
-    check_group_comparison,
-    check_subject_comparison,
-    compare_groups,
-    compare_one,
-)
+from mtgbn.compare.study import Study, SubjectStudy, check_comparison, compare_groups, compare_one
 from mtgbn.compare.summary_text import study_sentences, subject_sentences
 from mtgbn.compare.templates import find_templates
 from mtgbn.errors import CollinearityWarning, InputError
@@ -60,14 +53,10 @@ class Selection:
         Column of the groups in the table of participants; default: group, diagnosis, dx or similar.
     groups : (str, str), optional
         Labels of the groups a and b; default: the two labels of the table, controls as b.
-    subject : str, optional
-        Compare this one subject with controls instead of two groups.
-    controls : str, optional
-        Label of the controls, for ``subject``; default: the group that the subject is not in.
-    templates : path or "all", optional
-        As for `mtgbn.compare.find_templates`.
-    repetition_time : float, optional
-        Seconds between rows, which replaces the values in the files beside the series.
+    subject, controls : str, optional
+        One subject, compared with the group ``controls``; default: the group that it is not in.
+    templates, repetition_time : optional
+        As for `mtgbn.compare.find_templates`; seconds between rows, instead of those in the files.
     """
 
     column: str | None = None
@@ -79,13 +68,12 @@ class Selection:
 
 
 class ComparisonRun(NamedTuple):
-    """The result of `compare_folder`."""
+    """The result of `compare_folder`: what was found, and where the tables and the report are."""
 
     folder: Path
     study: Study | SubjectStudy
     cohort: Cohort
-    summary: tuple[str, ...]
-    """What was found, in sentences."""
+    summary: tuple[str, ...]  # what was found, in sentences
     report: Path | None
     seconds: float
 
@@ -122,17 +110,14 @@ def compare_folder(
 
     Parameters
     ----------
-    data : path
-        A folder or file that `Tasks.from_folder` or `Tasks.from_file` can read.
+    data, reading
+        As for `fit_folder`, but by default rows are time series (``effective_samples="bartlett"``).
     out : path
         The folder for the tables (see `mtgbn.compare.write_study`) and report.html.
     participants : path
         Table (.tsv or .csv) with the columns participant_id and group, one row per subject.
     selection : Selection, optional
         Groups, or the subject and its controls, and templates; default: the two groups of the table.
-    reading : mapping, optional
-        Options of `Tasks.from_folder` or `Tasks.from_file`. Default: rows are time series
-        (``effective_samples="bartlett"``).
     parameters : mapping, optional
         Parameters of `MTGBN` by name.
     comparison : mapping, optional
@@ -151,29 +136,19 @@ def compare_folder(
     progress : callable, optional
         As for `mtgbn.compare.compare_groups`.
 
-    Returns
-    -------
-    ComparisonRun
-        ``study``, ``cohort``, ``summary`` (sentences), ``folder``, ``report``, ``seconds``.
-
     Examples
     --------
     >>> import tempfile
     >>> from pathlib import Path
     >>> import numpy as np
     >>> rows = np.random.default_rng(0).normal(size=(4, 40, 2))
+    >>> quick = {"n_draws": 8, "n_restarts": 0, "max_iter": 2}
     >>> with tempfile.TemporaryDirectory() as name:
-    ...     folder = Path(name)
-    ...     np.savez(folder / "data.npz", s1=rows[0], s2=rows[1], s3=rows[2], s4=rows[3])
+    ...     data, out, groups = (Path(name) / each for each in ("data.npz", "out", "groups.csv"))
+    ...     np.savez(data, s1=rows[0], s2=rows[1], s3=rows[2], s4=rows[3])
     ...     table = "participant_id,group\ns1,patient\ns2,patient\ns3,control\ns4,control\n"
-    ...     _ = (folder / "groups.csv").write_text(table)
-    ...     run = compare_folder(
-    ...         folder / "data.npz",
-    ...         folder / "out",
-    ...         folder / "groups.csv",
-    ...         parameters={"n_draws": 8, "n_restarts": 0, "max_iter": 2},
-    ...         report=False,
-    ...     )
+    ...     _ = groups.write_text(table)
+    ...     run = compare_folder(data, out, groups, parameters=quick, report=False)
     >>> run.study.label_a, run.study.names_a
     ('patient', ('s1', 's2'))
     """
@@ -184,15 +159,17 @@ def compare_folder(
         raise InputError(f"{listed(comparison)} are for the comparison of two groups")
     reading, parameters = _READING | dict(reading or {}), dict(parameters or {})
     folder = Path(out)
-    _check_folder(data, folder)
+    check_output_folder(folder, data)
+    is_ours = (folder / _WORK_FOLDER / _IDENTITY_FILE).exists()
+    # A run that failed at once leaves an empty folder for its work.
+    if not is_ours and any(path.is_file() for path in folder.rglob("*")):
+        raise InputError(f"{str(folder)!r} holds other files; give a new or empty folder")
     table = read_participants(participants, chosen.column)
     labels = _labels(table, chosen)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CollinearityWarning)
         cohort = read_cohort(
-            data,
-            table,
-            labels,
+            *(data, table, labels),
             repetition_time=chosen.repetition_time,
             always=chosen.subject,
             **reading,
@@ -200,7 +177,12 @@ def compare_folder(
     templates, notes = find_templates(cohort.tasks.variables, chosen.templates)
     notes = (*(str(each.message) for each in caught), *notes, *cohort.notes)
     notes += tuple(data_warnings(cohort.tasks))
-    subject = None if chosen.subject is None else _subject_task(chosen.subject, cohort)
+    subject = None
+    if chosen.subject is not None:
+        reasons = {each.name: each.reason for each in cohort.excluded}
+        subject = task_of(chosen.subject, [*cohort.tasks.names, *reasons])
+        if subject in reasons:
+            raise InputError(f"the data of {chosen.subject!r} cannot be used: {reasons[subject]}")
     _tell_who(tell, cohort, reading, subject, labels[0])
     for note in notes:
         tell(f"Note: {note}.")
@@ -212,30 +194,16 @@ def compare_folder(
         "groups": list(labels),
         "templates": {key: list(variables) for key, variables in templates.items()},
         "learner": {key: value for key, value in parameters.items() if value is not None},
-        **({"fitting": used["fitting"]} if subject is None else {}),
+        **({"fitting": used["fitting"]} if subject is None else {"subject": subject}),
         "seed": seed,
-        **({} if subject is None else {"subject": subject}),
     }
-    identity = {
-        "mtgbn": mtgbn.__version__,
-        "data": cohort.tasks.fingerprint({})["data"],
-        "labels": list(cohort.groups),
-        **settings,
-    }
+    identity = {"mtgbn": mtgbn.__version__, "labels": list(cohort.groups), **settings}
+    identity["data"] = cohort.tasks.fingerprint({})["data"]
     about = _about(cohort, table, settings, notes) | dict(record or {})
     series: dict[str, Any] = {"series": cohort.series, "repetition_time": cohort.repetition_time}
     # Everything that can be refused is refused before an earlier comparison is touched.
-    if subject is not None:
-        check_subject_comparison(cohort.tasks, subject, estimator, templates=templates)
-    else:
-        check_group_comparison(
-            cohort.tasks,
-            estimator,
-            templates=templates,
-            methods=used["methods"],
-            n_edges=used["n_edges"],
-            **series,
-        )
+    for_methods = (used["methods"], used["n_edges"], *series.values()) if subject is None else ()
+    check_comparison(cohort.tasks, estimator, templates, subject=subject, for_methods=for_methods)
     start = time.monotonic()
     with _owned(folder, identity, overwrite) as work:
         options: dict[str, Any] = {
@@ -296,14 +264,6 @@ def _labels(table: Participants, chosen: Selection) -> tuple[str, ...]:
     return (second if own == first else first,)
 
 
-def _subject_task(subject: str, cohort: Cohort) -> str:
-    """Return the task of the subject; an error if its data cannot be used."""
-    for each in cohort.excluded:
-        if participant_of(each.name, {subject, subject.removeprefix("sub-")}) is not None:
-            raise InputError(f"the data of {subject!r} cannot be used: {each.reason}")
-    return task_of(subject, cohort.tasks.names)
-
-
 def _tell_who(
     tell: Tell, cohort: Cohort, reading: Mapping[str, Any], subject: str | None, label: str
 ) -> None:
@@ -345,14 +305,6 @@ def _about(
     }
 
 
-def _check_folder(data: str | os.PathLike[str], folder: Path) -> None:
-    check_output_folder(folder, data)
-    is_ours = (folder / _WORK_FOLDER / _IDENTITY_FILE).exists()
-    # A run that failed at once leaves an empty folder for its work.
-    if not is_ours and any(path.is_file() for path in folder.rglob("*")):
-        raise InputError(f"{str(folder)!r} holds other files; give a new or empty folder")
-
-
 @contextlib.contextmanager
 def _owned(folder: Path, identity: dict[str, Any], overwrite: bool) -> Iterator[Path]:
     """Lock the folder, and return its subfolder for work in progress of the same data and settings."""
@@ -385,11 +337,8 @@ def _owned(folder: Path, identity: dict[str, Any], overwrite: bool) -> Iterator[
 
 def _empty(folder: Path) -> None:
     """Remove the files of an earlier comparison, and no others."""
-    for name in (
-        REPORT_FILE,
-        ABOUT_FILE,
-        *(f"{table}.{kind}" for table in TABLES for kind in ("tsv", "json")),
-    ):
+    tables = [f"{table}.{kind}" for table in TABLES for kind in ("tsv", "json")]
+    for name in (REPORT_FILE, ABOUT_FILE, *tables):
         (folder / name).unlink(missing_ok=True)
     shutil.rmtree(folder / _WORK_FOLDER)
     (folder / _WORK_FOLDER).mkdir()

@@ -3,7 +3,6 @@
 import os
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -40,12 +39,7 @@ def run_demo(
     seed : int
         Seed of the simulation and of the comparison.
     tell, progress : callable
-        As for `compare_folder`.
-
-    Returns
-    -------
-    ComparisonRun
-        As from `compare_folder`; ``report`` is the page.
+        As for `compare_folder`, whose result is returned.
 
     Examples
     --------
@@ -54,26 +48,42 @@ def run_demo(
     'report.html'
     """
     folder = Path(out)
-    _prepare(folder)
+    check_output_folder(folder)
+    if folder.exists() and any(folder.iterdir()):
+        if read_json(folder / _DESCRIPTION).get("Name") != _NAME:
+            raise InputError(f"{str(folder)!r} holds other files; give a new or empty folder")
+        shutil.rmtree(folder / _SERIES, ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_json(folder / _DESCRIPTION, {"Name": _NAME, "BIDSVersion": "1.10.0"})
     regions = load_regions("aDMN").names
     simulation = simulate_bold_groups(
         *(n_subjects, n_subjects), regions=regions, alteration="mixed", random_state=seed
     )
     write_series(simulation, folder)
+    altered = [
+        {"source": regions[i], "target": regions[j], "kind": kind}
+        for i, j, kind in simulation.altered
+    ]
     tell(
         f"Simulated {n_subjects} controls and {n_subjects} patients: {len(regions)} regions, "
         f"{len(simulation.series[0])} volumes, TR {simulation.repetition_time:g} s. Altered in "
-        f"patients: {'; '.join(_altered(simulation))}."
+        "patients: "
+        + "; ".join("{source} -> {target} {kind}".format(**each) for each in altered)
+        + "."
+    )
+    truth = (
+        f"They are BOLD series of a random network with {simulation.adjacencies[0].sum()} connections "
+        "between the regions, whose strengths vary from subject to subject "
+        f"(mtgbn.simulate.simulate_bold_groups). In the patients {len(altered)} connections "
+        "were altered, and a comparison should find these and no others:"
     )
     return compare_folder(
-        folder / _SERIES,
-        folder / _COMPARISON,
-        folder / _TABLE,
+        *(folder / _SERIES, folder / _COMPARISON, folder / _TABLE),
         reading={"standardise": True},
         comparison={"methods": ["mtgbn", "sig", "gc", "rdcm"]},
         seed=seed,
         overwrite=True,
-        record={"simulation": _truth(simulation)},
+        record={"simulation": {"description": truth, "altered": altered}},
         tell=tell,
         progress=progress,
     )
@@ -84,49 +94,13 @@ def write_series(simulation: BoldSimulation, folder: Path) -> None:
     series = folder / _SERIES
     series.mkdir(parents=True, exist_ok=True)
     for name, values in zip(simulation.subjects, simulation.series, strict=True):
-        cleaned = _high_passed(values, simulation.repetition_time)
+        # Without the mean, the linear trend and periods above 128 s.
+        n = len(values)
+        slow = slow_cosines(n, simulation.repetition_time)
+        basis, _ = np.linalg.qr(np.column_stack([np.ones(n), np.arange(n), slow]))
+        cleaned = values - basis @ (basis.T @ values)
         path = series / f"{name}_task-rest_timeseries.tsv"
         write_text(path, table_text([simulation.regions, *cleaned.tolist()]))
         write_json(path.with_suffix(".json"), {"RepetitionTime": simulation.repetition_time})
     rows = zip(simulation.subjects, simulation.groups.tolist(), strict=True)
     write_text(folder / _TABLE, table_text([["participant_id", "group"], *rows]))
-
-
-def _high_passed(values: np.ndarray, repetition_time: float) -> np.ndarray:
-    """Remove the mean, the linear trend and periods above 128 s."""
-    n = len(values)
-    slow = np.column_stack([np.ones(n), np.arange(n), slow_cosines(n, repetition_time)])
-    basis, _ = np.linalg.qr(slow)
-    return values - basis @ (basis.T @ values)
-
-
-def _prepare(folder: Path) -> None:
-    """Make an empty folder, or one of an earlier demo, ready."""
-    check_output_folder(folder)
-    if folder.exists() and any(folder.iterdir()):
-        if read_json(folder / _DESCRIPTION).get("Name") != _NAME:
-            raise InputError(f"{str(folder)!r} holds other files; give a new or empty folder")
-        shutil.rmtree(folder / _SERIES, ignore_errors=True)
-    folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / _DESCRIPTION, {"Name": _NAME, "BIDSVersion": "1.10.0"})
-
-
-def _altered(simulation: BoldSimulation) -> list[str]:
-    names = simulation.regions
-    return [f"{names[i]} -> {names[j]} {kind}" for i, j, kind in simulation.altered]
-
-
-def _truth(simulation: BoldSimulation) -> dict[str, Any]:
-    """Return what the report says about the data."""
-    names = simulation.regions
-    n_edges = simulation.adjacencies[0].sum()
-    return {
-        "description": f"They are BOLD series of a random network with {n_edges} connections between "
-        "the regions, whose strengths vary from subject to subject "
-        f"(mtgbn.simulate.simulate_bold_groups). In the patients {len(simulation.altered)} connections "
-        "were altered, and a comparison should find these and no others:",
-        "altered": [
-            {"source": names[i], "target": names[j], "kind": kind}
-            for i, j, kind in simulation.altered
-        ],
-    }

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mtgbn._utils.names import unknown_name
+from mtgbn._utils.names import name_position
 from mtgbn.errors import InputError
 from mtgbn.fmri.extract import Extraction, extract_series
 from mtgbn.fmri.images import find_images, units_of
@@ -35,20 +35,16 @@ def extract_folder(
     images : path
         The folder of fMRIPrep's derivatives, a folder with ``pattern``, one 4-D image, or a .txt file
         with the path of one image per line.
-    out : path
-        The folder for the series; see `mtgbn.fmri.extract_series`.
-    regions : str, path, Regions or Atlas
-        As for `mtgbn.fmri.extract_series`.
+    out, regions
+        The folder for the series, and the regions, as for `mtgbn.fmri.extract_series`.
     pattern : str, optional
         Which images of the folder, if they are not fMRIPrep's, such as ``"*/rest.nii.gz"``.
     choice : mapping, optional
         ``space``, ``task`` and ``session``, as for `mtgbn.fmri.find_images`.
     subjects : sequence of str
         Only these subjects of fMRIPrep's derivatives; named with or without ``sub-``.
-    tell : callable
-        Called with the numbers of subjects and regions, before the work begins.
-    progress : callable, optional
-        Called with "subjects", the finished ones, and all.
+    tell, progress : callable, optional
+        Called with messages; and with "subjects", the finished ones, and all.
     **settings
         More options of `mtgbn.fmri.extract_series`.
 
@@ -70,7 +66,10 @@ def extract_folder(
     check_output_folder(folder)
     found = _images(Path(images), pattern, dict(choice or {}))
     if subjects:
-        found = _images_of(subjects, found)
+        wanted = [f"sub-{subject.removeprefix('sub-')}" for subject in subjects]
+        for name in wanted:
+            name_position(name, list(found), "participant")
+        found = {name: found[name] for name in found if name in wanted}
     n_units, n_done = len(units_of(found, settings.get("runs", "concatenate"))), 0
     tell(
         f"{n_units} subjects or runs, {len(places.names)} regions. Interrupt it at any time; the same "
@@ -94,7 +93,7 @@ def _images(path: Path, pattern: str | None, choice: dict[str, Any]) -> Any:
         if pattern is None:
             return find_images(path, **choice)
         found = sorted(
-            file for file in path.glob(pattern) if file.name.endswith((".nii", ".nii.gz"))
+            each for each in path.glob(pattern) if each.name.endswith((".nii", ".nii.gz"))
         )
         if not found:
             raise InputError(f"folder {str(path)!r} has no .nii or .nii.gz matching {pattern!r}")
@@ -103,11 +102,3 @@ def _images(path: Path, pattern: str | None, choice: dict[str, Any]) -> Any:
         lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
         return [path.parent / line for line in lines if line]
     return [path]
-
-
-def _images_of(subjects: Sequence[str], images: Mapping[str, Any]) -> dict[str, Any]:
-    wanted = [f"sub-{subject.removeprefix('sub-')}" for subject in subjects]
-    for name in wanted:
-        if name not in images:
-            raise unknown_name(name, list(images), "participant")
-    return {name: images[name] for name in images if name in wanted}

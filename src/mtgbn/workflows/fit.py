@@ -5,7 +5,6 @@ import inspect
 import os
 import shutil
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -13,7 +12,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from mtgbn._utils.files import locked
-from mtgbn.errors import ConvergenceWarning, InputError
+from mtgbn.compare.fitting import without_convergence_warnings
+from mtgbn.errors import InputError
 from mtgbn.learn import AVG, MTGBN, SIG
 from mtgbn.paper import PaperMTGBN
 from mtgbn.report.page import REPORT_FILE
@@ -31,14 +31,13 @@ _CHECKPOINT = "checkpoint.npz"
 
 
 class FitRun(NamedTuple):
-    """The result of `fit_folder`."""
+    """The result of `fit_folder`: the fitted estimator, and where the result and the report are."""
 
     folder: Path
     estimator: AnyEstimator
     report: Path | None
     seconds: float
-    was_finished: bool
-    """Whether the folder already held this result, so that there was nothing to fit."""
+    was_finished: bool  # the folder already held this result, so that there was nothing to fit
 
     @property
     def converged(self) -> bool:
@@ -86,11 +85,6 @@ def fit_folder(
     progress, callback : callable, optional
         As for `MTGBN.fit`.
 
-    Returns
-    -------
-    FitRun
-        ``estimator`` is fitted; ``folder``, ``report``, ``seconds``, ``converged``, ``was_finished``.
-
     Examples
     --------
     >>> import tempfile
@@ -102,8 +96,6 @@ def fit_folder(
     ...     run = fit_folder(f"{folder}/tasks.npz", f"{folder}/out", SIG(), report=False)
     ...     print(sorted(path.name for path in run.folder.iterdir()))
     ['edges.tsv', 'networks.npz', 'result.json']
-    >>> run.estimator.graphs_.shape
-    (2, 3, 3)
     """
     folder, reading = Path(out), dict(reading or {})
     _check_folder(data, folder, if_exists)
@@ -134,17 +126,11 @@ def fit_folder(
             options: dict[str, Any] = {"progress": progress}
             if _keeps_checkpoints(estimator):
                 options |= {"callback": callback, "checkpoint": folder / _CHECKPOINT}
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)  # the result has them
+            with without_convergence_warnings():  # the result has them
                 estimator.fit(tasks, **options)
             (folder / REPORT_FILE).unlink(missing_ok=True)  # the report of the earlier result
-            save_result(
-                estimator,
-                folder,
-                reading=reading,
-                graph_formats=tuple(graph_formats),
-                draws_format=draws_format,
-            )
+            formats: dict[str, Any] = {"graph_formats": graph_formats, "draws_format": draws_format}
+            save_result(estimator, folder, reading=reading, **formats)
             written = add_report(folder, tell, estimator, reading=reading) if report else None
             run = FitRun(folder, estimator, written, time.monotonic() - start, False)
             if run.converged:  # otherwise a fit with a larger max_iter can resume from it
