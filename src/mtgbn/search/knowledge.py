@@ -190,8 +190,8 @@ class Knowledge:
             for name in tier:
                 rank[place(name, f"tiers[{number}]")] = number
         allowed &= ~((rank[:, None] > rank) & (rank >= 0))
-        for source, target in np.argwhere(required & ~allowed).tolist():
-            raise self._refusal(variables[source], variables[target])
+        for i, j in np.argwhere(required & ~allowed).tolist():
+            raise self._refusal(variables[i], variables[j])
         cycle = find_cycle(required)
         if cycle:
             named = " -> ".join(variables[node] for node in [*cycle, cycle[0]])
