@@ -84,10 +84,12 @@ def arrays_of(values: Any, prefix: str = "") -> Arrays:
     """All numbers, texts and arrays of them in a named tuple or a mapping, and in those within it."""
     arrays: Arrays = {}
     for name, value in (values if isinstance(values, Mapping) else values._asdict()).items():
+        if isinstance(value, list):
+            value = dict(enumerate(value))
         if isinstance(value, Mapping) or hasattr(value, "_asdict"):
             arrays |= arrays_of(value, f"{prefix}{name}.")
         elif (array := np.asarray(value)).dtype.kind in "biufU":
-            arrays[prefix + name] = array
+            arrays[f"{prefix}{name}"] = array
     return arrays
 
 
@@ -173,16 +175,7 @@ def two_groups(**options: Any) -> Arrays:
     rows = related_rows(4, 6, 60, 27) + related_rows(4, 6, 60, 28)
     tasks = Tasks.from_arrays(rows, standardise=True)
     study = compare_groups(tasks, np.arange(8) < 4, MTGBN(n_draws=16), random_state=5, **options)
-    arrays: Arrays = {}
-    for k, template in enumerate(study.templates):
-        arrays |= {f"{k}.a": template.found.graphs_a, f"{k}.b": template.found.graphs_b}
-        parts = {"directed": template.directed, "undirected": template.undirected}
-        parts |= {f"method {i}": method for i, method in enumerate(template.methods or ())}
-        if template.permutations is not None:
-            parts["permutations"] = template.permutations
-        for name, part in parts.items():
-            arrays |= arrays_of(part, f"{k}.{name}.")
-    return arrays
+    return arrays_of(dict(enumerate(study.templates)))
 
 
 def one_subject() -> Arrays:
