@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from mtgbn._utils.tables import header_delimiter, parse_table, read_text
+from mtgbn._utils.tables import read_table
 from mtgbn.errors import InputError
 
 _WORDS = ("shared", "density", "sampled")
@@ -73,8 +73,7 @@ def read_edge_prior(path: str, variables: Sequence[str]) -> tuple[tuple[float, .
 
 def _cells(path: str) -> tuple[list[str], dict[str, list[str]]]:
     """Return the names of the columns, and the cells of every row by its name."""
-    text = read_text(path)
-    table = parse_table(text, header_delimiter(text), path)
+    table = read_table(path)
     lines = [[cell.strip() for cell in line.cells] for line in table]
     lines = [cells for cells in lines if any(cells)]
     if len(lines) < 2:
