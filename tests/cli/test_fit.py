@@ -465,7 +465,7 @@ def test_resume_of_a_finished_result_checks_what_was_asked_for(data, fitted, tmp
     assert run("fit", data / "tasks", out, "--max-iter", 1).exit_code == 3
     assert run("fit", data / "tasks", out, "--resume", "--max-iter", 1).exit_code == 3
     for options, message in (
-        (["--nu0", "77"], "is the checkpoint of a fit with nu0=None, not 77.0"),
+        (["--nu0", "77"], "is the checkpoint of a fit with nu0='auto', not 77.0"),
         (["--method", "sig"], "holds an interrupted fit of MTGBN"),
         (["--standardise"], "is the checkpoint of other data"),
     ):
