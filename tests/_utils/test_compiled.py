@@ -126,7 +126,8 @@ def test_constants_of_the_type_int64_make_no_version_of_their_own():
     assert len(successor.signatures) == 1
 
 
-def test_the_log_says_once_that_kernels_are_compiled(monkeypatch, caplog):
+def test_the_log_says_once_that_kernels_are_compiled(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))  # else a second run finds a cache
     monkeypatch.setattr(compiled._ForgivingCache, "said", set())
 
     @compiled.kernel

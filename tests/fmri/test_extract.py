@@ -560,7 +560,7 @@ def test_the_tr_is_given_or_found(tmp_path):
     with pytest.raises(InputError, match=r"c\.nii\.gz' is 2 x 2 x 2.* no series of volumes"):
         repetition_time(image)
     (tmp_path / "d.nii.gz").symlink_to(tmp_path / "annex")
-    with pytest.raises(InputError, match=r"link to a file that is not there"):
+    with pytest.raises(InputError, match=r"links to a file that is not there"):
         repetition_time(tmp_path / "d.nii.gz")
 
 
