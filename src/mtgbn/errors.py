@@ -46,7 +46,7 @@ class GraphError(ValueError):
 
     Examples
     --------
-    >>> from mtgbn.graphs import topological_order
+    >>> from mtgbn.graphs.dags import topological_order
     >>> try:
     ...     topological_order([[0, 1], [1, 0]])
     ... except GraphError as error:

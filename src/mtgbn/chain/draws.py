@@ -17,19 +17,12 @@ _PORTION = 200
 
 
 class Diagnostics(NamedTuple):
-    """Convergence diagnostics of draws of sigma_h.
+    """How far the draws can be trusted.
 
-    Attributes
-    ----------
-    rhat, ess_bulk, ess_tail : array (p, p)
-        For every element of sigma_h: rank-normalised R-hat (NaN for a single chain or fewer than four
-        draws), effective sample size for the centre, and for the 5 % and 95 % quantiles.
-    acceptance : float
-        Mean acceptance rate; 1 for Gibbs.
-    n_divergent : int
-        Number of trajectories that diverged.
-    problems : tuple of str
-        Sentences about what was found to be wrong; empty if nothing was.
+    Matrices (p, p) have an entry for every element of sigma_h: rank-normalised R-hat (NaN for a single
+    chain or fewer than four draws), effective sample size for the centre, and for the 5 % and 95 %
+    quantiles. ``acceptance`` is the mean acceptance rate, 1 for Gibbs. ``problems`` are sentences about
+    what was found to be wrong; empty if nothing was.
     """
 
     rhat: np.ndarray

@@ -11,22 +11,11 @@ from mtgbn.model.log_determinants import LARGEST_PRODUCT, SMALLEST_PRODUCT
 
 
 class TaskScores(NamedTuple):
-    """All that is needed to score any family of one task given sigma_h.
+    """All that is needed to score any family of one task at one sigma_h; see `prepare_scores`.
 
-    Made by `empty_scores` and filled by `prepare_scores` or `prepare_single`.
-
-    Attributes
-    ----------
-    posterior_matrix, prior_matrix : array (p, p)
-        sigma_h + T and sigma_h.
-    degrees : array (2,)
-        Degrees of freedom of the two matrices, delta + n and delta.
-    constants : array (p,)
-        The part of a score that depends on the number of parents only.
-    log_odds : array (p, p)
-        Log prior odds of every edge i -> j, given all other tasks.
-    posterior_factor, prior_factor : array (p, p)
-        Room for Cholesky factors.
+    ``posterior_matrix`` and ``prior_matrix`` (p, p) are sigma_h + T and sigma_h, ``degrees`` (2,) their
+    degrees of freedom. ``constants`` (p,) depend on the number of parents only. ``log_odds`` (p, p) are
+    the prior log odds of every edge i -> j, given all other tasks. The rest is scratch space.
     """
 
     posterior_matrix: np.ndarray

@@ -140,18 +140,8 @@ class SIG(_Baseline):
 class AVG(_Baseline):
     """All tasks pooled: the baseline in which nothing differs.
 
-    One graph and one set of parameters, from the sum of all scatters; otherwise as `SIG`.
-
-    Parameters
-    ----------
-    edge_prior, search, n_restarts, tabu, candidates, knowledge, n_jobs, random_state
-        As for `SIG`.
-
-    Attributes
-    ----------
-    graphs_, cpdags_, covariances_, coefficients_, residual_variances_, edge_prior_, task_names_, \
-    variables_
-        As for `MTGBN`; the same for all tasks.
+    One graph and one set of parameters, from the sum of all scatters. Parameters and attributes are
+    those of `SIG`; the attributes are the same for all tasks.
 
     Examples
     --------

@@ -136,25 +136,13 @@ class Iteration(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What the chains have gathered since their warm-up; see `ChainTrace`.
+    """What the chains have gathered since their warm-up; fields as in `ChainTrace`, with a chain axis.
 
-    Attributes
-    ----------
-    psi : array (chains, kept, p, p)
-        At most 2 `_MAX_KEPT` draws per chain, evenly spaced.
-    stride : int
-        Rounds from one kept draw to the next.
-    delta, density, similarity, log_density, n_edges, acceptance : array (chains, rounds)
-    members, advantages : array (chains, rounds, m)
-    log_odds : array (chains, m, p, p)
-        Mean over the rounds.
-    edge_frequencies : array (m, p, p)
-        Share of the moves after which i -> j was there.
-    blocks : array (chains, blocks, m, p, p)
-        Rounds of a block at whose end i -> j was there; no blocks unless probabilities are wanted.
-    scatters, row_means : array (m, p, p), (m, p)
-        Means over the rounds.
-    n_divergent : int
+    ``psi`` (chains, kept, p, p) has at most 2 `_MAX_KEPT` draws per chain, one every ``stride`` rounds.
+    ``log_odds`` (chains, m, p, p), ``scatters`` and ``row_means`` are means over the rounds.
+    ``edge_frequencies`` (m, p, p) is the share of all moves after which i -> j was there. ``blocks``
+    (chains, blocks, m, p, p) counts the rounds of a block at whose end it was there; there are no
+    blocks unless probabilities are wanted.
     """
 
     psi: np.ndarray

@@ -37,33 +37,20 @@ _MOVES_PER_PAIR = 60
 
 
 class LearnedTask(NamedTuple):
-    """What was learned of one new task.
+    """What was learned of one new task with ``n`` samples.
 
-    Attributes
-    ----------
-    name : str
-    variables : tuple of str
-    n : float
-        Degrees of freedom of its scatter.
-    graph : array (p, p)
-        A DAG; ``graph[i, j]`` means i -> j. Of its Markov equivalence class the member that agrees best
-        with the cohort.
-    cpdag : array (p, p)
-        The Markov equivalence class; data cannot tell the direction of an edge in both directions.
-    edge_probabilities, adjacency_probabilities : array (p, p)
-        Of i -> j, and of an edge in either direction.
-    diagnostics : EdgeDiagnostics
-        R-hat and effective sample size of every adjacency, (p, p).
+    ``graph`` (p, p) is a DAG, ``graph[i, j]`` meaning i -> j: the member of its Markov equivalence class
+    ``cpdag`` (p, p) that agrees best with the cohort. ``edge_probabilities`` (p, p) are those of i -> j,
+    ``adjacency_probabilities`` (p, p) of an edge in either direction, ``diagnostics`` their R-hat and
+    effective sample size.
 
     Examples
     --------
     >>> from mtgbn import MTGBN
     >>> from mtgbn.simulate import simulate_tasks
-    >>> tasks = simulate_tasks(n_tasks=5, n_variables=4, n_rows=100, random_state=0).tasks
-    >>> cohort = MTGBN(random_state=0).fit(tasks[:4])
-    >>> learned = cohort.fit_task(tasks[4])
-    >>> learned.name, learned.graph.shape
-    ('task4', (4, 4))
+    >>> arrays = simulate_tasks(n_tasks=4, n_variables=3, n_rows=60, random_state=0).arrays
+    >>> MTGBN(random_state=0).fit(arrays[:3]).fit_task(arrays[3]).graph.shape
+    (3, 3)
     """
 
     name: str

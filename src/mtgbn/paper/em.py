@@ -51,22 +51,9 @@ _MAX_GROWTH = 8
 
 
 class EMProblem(NamedTuple):
-    """All that stays the same from iteration to iteration.
+    """All that stays the same from iteration to iteration; fields as in `JointProblem`.
 
-    Attributes
-    ----------
-    tasks : Tasks
-    constraints : tuple of Constraints
-        One per task.
-    nu0 : float
-    edge_prior : EdgePriorChoice
-    structure_prior : StructurePrior
-    search : SearchSettings
-    n_draws : int
-    tolerance : float
-    max_iter : int
-    seeds : SeedSequence
-        From which those of every iteration are spawned.
+    ``constraints`` has one entry per task.
     """
 
     tasks: Tasks
@@ -84,17 +71,8 @@ class EMProblem(NamedTuple):
 class EMState(NamedTuple):
     """Where EM stands after an iteration; all that is needed to go on.
 
-    Attributes
-    ----------
-    adjacencies : array (m, p, p)
-    chains : tuple
-        Ends of the chains of sigma_h; empty before the first E-step.
-    n_draws : int
-        Draws of the next E-step.
-    history : tuple of Iteration
-    reason : str
-        Why EM ended; empty as long as it has not.
-    converged : bool
+    ``chains`` are the ends of the chains of sigma_h, empty before the first E-step; ``n_draws`` belongs
+    to the next E-step. The other fields are as in `JointState`.
     """
 
     adjacencies: np.ndarray

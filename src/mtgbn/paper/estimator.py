@@ -53,26 +53,16 @@ class PaperMTGBN(IterativeEstimator):
     edge_prior : optional
         Density r, or (r, s) with the similarity s, or a matrix or data frame of the probabilities of
         the pairs, alone or with s. Default: (1/(p - 1), 4).
-    search : {"mmhc", "boss"}
-        The paper's max-min hill climbing, or best order score search.
-    n_restarts : int, optional
-        Restarts of the search. Default: 10 for boss, 0 for mmhc.
-    tabu : int, optional
-        Moves that hill climbing (after boss: the last polish) goes on over a local optimum. Default:
-        10 for boss, 0 for mmhc.
-    candidates : {"all", "mmpc", "pooled"}, optional
-        Pairs that may be joined: all, those that a task's own data suggest, or those that any task or
-        the pooled data do. Default: all for boss, mmpc for mmhc.
-    knowledge : Knowledge or dict, optional
-        Required and forbidden edges, tiers, the largest number of parents.
+    search, n_restarts, tabu, candidates
+        As for `SIG`; the default search is the paper's max-min hill climbing.
+    knowledge, n_jobs, random_state
+        As for `MTGBN`.
     n_draws : int
         Draws in the first E-step.
     tol : float
         EM has converged when the gain in Q per task is below this.
     max_iter : int
         Largest number of EM iterations.
-    n_jobs, random_state
-        As for `MTGBN`.
 
     Attributes
     ----------

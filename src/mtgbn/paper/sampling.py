@@ -53,25 +53,21 @@ def sample_sigma_h(
     sampler : {"auto", "hmc", "gibbs"}
         Gibbs is for ``restricted`` only, where it has more effective samples per second and is the
         default; elsewhere, and with any of HMC's settings, the default is HMC.
-    n_draws : int
-        Draws kept per chain.
-    n_warmup : int, optional
-        Draws made before, for adaptation, per chain. Default: 300, or 50 after a warm start. Below
-        about 100 only the step size is adapted.
-    n_chains : int
+    n_draws, n_warmup : int
+        Draws kept per chain, and draws made before them for adaptation. Default of ``n_warmup``: 300,
+        or 50 after a warm start. Below about 100 only the step size is adapted.
+    n_chains, n_jobs : int
+        Chains, and threads over which they are spread (default: one per processor).
     random_state : int, numpy.random.SeedSequence or numpy.random.Generator, optional
         Decides the draws completely, whatever the number of jobs.
-    n_jobs : int, optional
-        Threads over which the chains are spread. Default: one per processor.
     initial : array (p, p), optional
-        A positive definite matrix at which to start. Default: the estimate under complete graphs.
+        Where to start, positive definite. Default: the estimate under complete graphs.
     warm_start : Draws, optional
         Go on from the end of these chains, possibly with other graphs or another nu0.
     progress : callable, optional
         Called with the number of draws just made, from the chains' threads.
     **settings
-        Of HMC: ``n_steps``, ``step_size``, ``mass_matrix``, ``whiten``, ``trajectory_length``,
-        ``jitter``, ``target_acceptance``, ``max_steps``; see `HMCSettings`.
+        Fields of `HMCSettings`.
 
     Returns
     -------

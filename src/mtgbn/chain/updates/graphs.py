@@ -32,17 +32,9 @@ _ROUNDING = 1e-9
 class _Families(NamedTuple):
     """Parents of every variable, and scores of families that differ by one parent.
 
-    Attributes
-    ----------
-    parents : array (p, p)
-        Row j lists the parents of j.
-    n_parents : array (p,)
-    scores : array (p,)
-        Score of every variable's family.
-    known, is_known : array (p, p)
-        Scores of a variable's family with one other variable added or removed, where known.
-    trial : array (p,)
-        Room for a list of parents.
+    Row j of ``parents`` (p, p) lists the parents of j, ``n_parents`` (p,) their number. ``scores`` (p,)
+    are those of the families. ``known`` (p, p), where ``is_known``, are scores of a variable's family
+    with one other variable added or removed. ``trial`` (p,) is room for a list of parents.
     """
 
     parents: np.ndarray

@@ -28,17 +28,11 @@ _LENGTH, _JITTER, _MAX_STEPS = 1.5, 0.5, 256.0
 
 
 class TrajectorySettings(NamedTuple):
-    """How long trajectories are. All fields are floats, so that kernels are compiled only once.
+    """How long trajectories are; all fields are floats, so that one version is compiled.
 
-    Attributes
-    ----------
-    n_steps : float
-        Leapfrog steps; with 0, as many as the trajectory length needs.
-    trajectory_length : float
-        In standard deviations of the posterior, as the mass matrix has them.
-    jitter : float
-        The length of each trajectory is drawn from 1 - jitter to 1 + jitter times the given one.
-    target_acceptance, max_steps : float
+    ``n_steps`` is the number of leapfrog steps, or 0 for as many as ``trajectory_length`` needs, which
+    is in standard deviations of the posterior, as far as the mass matrix knows them. The length of each
+    trajectory is drawn from 1 - ``jitter`` to 1 + ``jitter`` times the given one.
     """
 
     n_steps: float
