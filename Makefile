@@ -4,19 +4,22 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test test-full browser lint format bench clean
+.PHONY: demo test test-full prepare browser lint format bench clean
 
 demo: $(VENV)/.installed-report
 	$(BIN)/mtgbn demo
 
-# ArviZ notes the day of its first import in a file; two workers that do so at once fail.
-test: lint browser
-	$(BIN)/python -W ignore -c "import arviz"
+test: lint browser prepare
 	$(BIN)/python -m pytest -n auto -m "not slow"
 
-test-full: lint browser
-	$(BIN)/python -W ignore -c "import arviz"
+test-full: lint browser prepare
 	$(BIN)/python -m pytest -n auto
+
+# What the workers of pytest would all do at once. ArviZ notes the day of its first import in a file, and
+# two workers that do so together fail. Kernels are compiled once for all of them.
+prepare: $(VENV)/.installed-test
+	$(BIN)/python -W ignore -c "import arviz"
+	$(BIN)/python -W ignore -c "import numpy as np, mtgbn; mtgbn.MTGBN().fit(np.random.default_rng(0).normal(size=(3, 30, 4)))"
 
 # Reports are tested in a real browser; where none can be had, these tests are skipped and say so.
 browser:

@@ -36,7 +36,9 @@ def test_tasks_together_are_ahead_of_each_alone_and_of_all_as_one(row):
         assert found["map"][3] <= found["SIG"][3]
 
 
-@pytest.mark.parametrize("row", ["thr 60, n 50", "thr 200, n 250"])
+@pytest.mark.parametrize(
+    "row", ["thr 60, n 50", pytest.param("thr 200, n 250", marks=pytest.mark.slow)]
+)
 def test_probabilities_make_no_more_mistakes(row):
     found = adaptive.measure(row, 0, 300)
     assert found["posterior"][0] <= found["map"][0]

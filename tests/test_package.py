@@ -198,4 +198,4 @@ def test_no_kernel_is_compiled_for_other_sizes_or_settings():
     assert first == last
     # These are the ones that take longest, and Python calls them.
     assert first["mtgbn.chain.kernel.run_rounds"] == 1
-    assert first["mtgbn.chain.likelihoods.task_log_likelihoods"] == 1
+    assert first["mtgbn.chain.likelihoods.log_likelihoods"] == 1

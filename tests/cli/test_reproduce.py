@@ -179,6 +179,7 @@ def test_a_process_that_dies_is_replaced(finished, tmp_path, monkeypatch):
     assert same_tables(finished, tmp_path / "out")
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # the cluster's own, about the worker that was lost
 def test_a_cluster_that_loses_a_worker(finished, tmp_path):
     cluster = LocalCluster(

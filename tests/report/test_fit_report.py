@@ -451,7 +451,7 @@ def test_commands_write_it_and_its_command_repeats_the_fit(tmp_path, opened, mon
     def missing(*_, **__):
         raise ExtraNotInstalledError("reports need jinja2: pip install 'mtgbn[report]'")
 
-    monkeypatch.setattr("mtgbn.report.report_of", missing)
+    monkeypatch.setattr("mtgbn.workflows.output_folder.report_of", missing)
     output = run("fit", tmp_path / "data", tmp_path / "out", *options, "--overwrite")
     assert "Note: no report.html; reports need jinja2" in output
     assert not (tmp_path / "out" / "report.html").exists()

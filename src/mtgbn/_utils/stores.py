@@ -40,7 +40,7 @@ def _spelled_out(value: Any) -> Any:
     if hasattr(value, "to_numpy") and hasattr(value, "columns"):
         return list(value.columns), list(value.index), value.to_numpy().tolist()
     if isinstance(value, tuple | list):
-        return type(value).__name__, *map(_spelled_out, value)
+        return [_spelled_out(each) for each in value]
     return value
 
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mtgbn._utils.compiled import kernel
+from mtgbn._utils.compiled import ZERO, kernel
 from mtgbn.chain.state import SINGLE_DELTA
 from mtgbn.model.log_determinants import LARGEST_PRODUCT, SMALLEST_PRODUCT
 
@@ -95,7 +95,7 @@ def log_likelihoods(adjacencies, scatters, ns, single_scales, members, sigma_h, 
             prepare_single(scores, scatters[t], ns[t], single_scales[t])
         values[t] = 0.0
         for node in range(p):
-            q = 0
+            q = ZERO
             for a in range(p):
                 if adjacencies[t, a, node]:
                     parents[q] = a

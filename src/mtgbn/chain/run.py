@@ -72,7 +72,7 @@ def run_chain(
     if data.samples_edge_prior or data.incomplete.size:
         portion = 1  # the updates of edge prior and missing values follow every round
     psi_factor = contiguous_factor(state.centre)
-    if state.step_size == 0:
+    if n_rounds and state.step_size == 0:
         begin_chain(rng, data, state, psi_factor)
     first = 0
     while first < n_rounds:
@@ -158,6 +158,6 @@ def rehearse(begins: bool) -> None:
     graphs = np.zeros((2, 3, 3), dtype=bool)
     state = first_state(data, tasks, graphs, delta=30.0, edge_prior=EdgePrior(0.5, 4.0))
     if begins:
-        run_chain(data, state, rng, 0, adapts=False)
+        begin_chain(rng, data, state, contiguous_factor(state.centre))
     else:
         run_chain(data, state._replace(step_size=np.array(0.1)), rng, 1, adapts=False)

@@ -47,6 +47,7 @@ def describe_subject(study: SubjectStudy) -> dict[str, Any]:
         "templates": {
             name: {
                 "variables": list(variables),
+                "measure": MEASURES[found.measure].label,
                 "false_alarm_rate": found.alarm_rate(ALARM_LEVEL),
                 "false_alarm_level": ALARM_LEVEL,
             }

@@ -187,7 +187,7 @@ class JointState(NamedTuple):
         Graphs of the last search.
     edge_prior : EdgePrior
         The given one, or the estimate.
-    single_prior : EdgePrior or None
+    single_edge_prior : EdgePrior or None
         Edge prior of single tasks; None: with the density of ``edge_prior``.
     chains : tuple of ChainState
     record : Record or None
@@ -201,7 +201,7 @@ class JointState(NamedTuple):
 
     adjacencies: np.ndarray
     edge_prior: EdgePrior
-    single_prior: EdgePrior | None
+    single_edge_prior: EdgePrior | None
     chains: tuple[ChainState, ...]
     record: Record | None = None
     n_blocks: int = 0
@@ -230,11 +230,11 @@ def start(problem: JointProblem, n_jobs: int | None, progress: Progress) -> Join
         progress=progress,
     )
     pooled = _pooled_graph(problem, tasks, n_jobs)
-    edge_prior, single_prior = problem.edge_prior.prior, None
+    edge_prior, single_edge_prior = problem.edge_prior.prior, None
     if problem.edge_prior.source in ("shared", "density"):
         counts = edge_counts(single_graphs)
-        single_prior = EdgePrior(smoothed_density(counts, len(tasks), problem.free), np.inf)
-        edge_prior = single_prior
+        single_edge_prior = EdgePrior(smoothed_density(counts, len(tasks), problem.free), np.inf)
+        edge_prior = single_edge_prior
     if problem.edge_prior.source == "shared":
         edge_prior = _estimate_shared_prior(problem, tasks, single_graphs, pooled)
     data = _chain_data(problem, edge_prior, 0)
@@ -242,11 +242,11 @@ def start(problem: JointProblem, n_jobs: int | None, progress: Progress) -> Join
     chains = []
     for graphs in (single_graphs, _pooled_where_it_suits(data, tasks, single_graphs, pooled)):
         chain = first_state(data, tasks, graphs, delta=delta, edge_prior=edge_prior)
-        chains.append(with_edge_prior(chain, edge_prior, single_prior))
+        chains.append(with_edge_prior(chain, edge_prior, single_edge_prior))
     return JointState(
         adjacencies=single_graphs,
         edge_prior=edge_prior,
-        single_prior=single_prior,
+        single_edge_prior=single_edge_prior,
         chains=tuple(chains),
     )
 
@@ -419,7 +419,7 @@ def disputed(members: np.ndarray) -> np.ndarray:
     return np.ptp(members.mean(axis=1), axis=0) > _MAX_DISAGREEMENT
 
 
-# Fields of a trace with one value per round, and fields that are means over the rounds.
+# Fields of a trace with one value per round, and with one value per round and task.
 _PER_ROUND = ("delta", "density", "similarity", "log_density", "n_edges", "acceptance")
 _PER_ROUND_AND_TASK = ("members", "advantages")
 
@@ -477,7 +477,7 @@ def log_odds_by_chain(problem: JointProblem, state: JointState) -> np.ndarray:
     """Mean prior log odds of the edges of every task, by chain: (chains, m, p, p)."""
     record = state.gathered
     by_chain = record.log_odds.copy()
-    prior = state.single_prior or state.edge_prior
+    prior = state.single_edge_prior or state.edge_prior
     if problem.samples_edge_prior:
         prior = EdgePrior(float(record.density.mean()), np.inf)
     single = prior.single().matrix_of_log_odds(problem.tasks.n_variables)

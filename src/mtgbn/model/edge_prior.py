@@ -6,7 +6,7 @@ join the same pair are likely to do so in the same direction: the share of membe
 way is Beta(agreement, agreement), integrated out as well. Single tasks share nothing.
 
 All of it is here: prior odds and probabilities, in numpy and for compiled code; directions; edges that
-can go one way only; what users may set; estimation. Other modules only ask for log odds.
+can go one way only; what users may set; estimation. Other modules ask for odds and probabilities.
 """
 
 from collections.abc import Sequence
@@ -338,28 +338,28 @@ def log_odds_of_edge(terms, i, j, n_forward, n_backward, n_others):
     return log(odds * (1.0 + (n_forward - n_joined / 2) / (terms.agreement + n_joined / 2)))
 
 
-@kernel(error_model="numpy", inline="always")
+@kernel(error_model="numpy")
 def add_log_odds(terms, adjacencies, members, counts, total):
     """Add to ``total`` (m, p, p) the log odds of every edge in every task, given the other members.
 
-    A single task gets the odds that it would have as a member. ``counts`` (p, p) are the members that
+    A single task gets the odds that it would have if it joined. ``counts`` (p, p) are the members that
     have i -> j.
     """
     m, p, _ = adjacencies.shape
     n_members = members.sum()
     # Most members lack most pairs, and all members that lack a pair have the same odds.
-    of_member, of_single = np.empty((p, p)), np.empty((p, p))
+    of_member, if_joining = np.empty((p, p)), np.empty((p, p))
     for i in range(p):
         for j in range(p):
             forward, backward = counts[i, j], counts[j, i]
             of_member[i, j] = log_odds_of_edge(terms, i, j, forward, backward, n_members - 1)
-            of_single[i, j] = log_odds_of_edge(terms, i, j, forward, backward, n_members)
+            if_joining[i, j] = log_odds_of_edge(terms, i, j, forward, backward, n_members)
     for t in range(m):
         adjacency = adjacencies[t]
         for i in range(p):
             for j in range(p):
                 if not members[t]:
-                    total[t, i, j] += of_single[i, j]
+                    total[t, i, j] += if_joining[i, j]
                 elif adjacency[i, j] or adjacency[j, i]:
                     forward = counts[i, j] - adjacency[i, j]
                     backward = counts[j, i] - adjacency[j, i]
@@ -386,7 +386,7 @@ def softplus(x):
     return log1p(np.exp(x)) if x < 0.0 else x + log1p(np.exp(-x))
 
 
-@kernel(error_model="numpy", inline="always")
+@kernel(error_model="numpy")
 def log_probability_of_edges(terms, adjacencies, members, counts, free):
     """Log prior of the graphs of all tasks, given their orders, over the ``free`` (p, p) pairs.
 

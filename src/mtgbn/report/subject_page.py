@@ -25,6 +25,7 @@ def subject_report(comparison: ComparisonTables) -> Report:
             {
                 "name": name,
                 "n_variables": len(template["variables"]),
+                "measure": template["measure"],
                 "n_pairs": len(rows),
                 "n_certain": len(certain),
                 "findings": [

@@ -1,9 +1,10 @@
-"""Hill climbing over DAGs: add, delete or reverse one edge at a time (the search of the paper's MMHC).
+"""Hill climbing over DAGs: add, delete or reverse one edge at a time, or exchange one parent.
 
 For every node, the gain of adding or deleting each possible parent is kept, and computed anew only
 when the parents of the node change. Where no move improves the score, one parent may be exchanged for
-another. With a tabu list the search goes on from a local optimum by the best move that does not touch
-a recently changed pair, and returns the best graph of all.
+another (`_exchange`; not in the paper's MMHC). A further move of two edges goes beside it. With a tabu
+list the search goes on from a local optimum by the best move that does not touch a recently changed
+pair, and returns the best graph of all.
 """
 
 import numpy as np
