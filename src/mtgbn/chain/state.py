@@ -276,7 +276,7 @@ def _with_column_means(rows: np.ndarray) -> np.ndarray:
 def with_edge_prior(
     state: ChainState, prior: EdgePrior, single_edge_prior: EdgePrior | None = None
 ) -> ChainState:
-    """The same state with another edge prior; without ``single_edge_prior`` single tasks keep their own."""
+    """The same state with another edge prior; None leaves single tasks with their own."""
     p = len(state.density)
     state = state._replace(density=prior.matrix(p), similarity=np.array(float(prior.similarity)))
     if single_edge_prior is not None:
