@@ -13,14 +13,15 @@ from mtgbn.model.log_determinants import LARGEST_PRODUCT, SMALLEST_PRODUCT
 class TaskScores(NamedTuple):
     """All that is needed to score any family of one task at one sigma_h; see `prepare_scores`.
 
-    ``posterior_matrix`` and ``prior_matrix`` (p, p) are sigma_h + T and sigma_h, ``degrees`` (2,) their
-    degrees of freedom. ``constants`` (p,) depend on the number of parents only. ``log_odds`` (p, p) are
+    ``posterior_matrix`` and ``prior_matrix`` (p, p) are sigma_h + T and sigma_h, with their degrees of
+    freedom. ``constants`` (p,) depend on the number of parents only. ``log_odds`` (p, p) are
     the prior log odds of every edge i -> j, given all other tasks. The rest is scratch space.
     """
 
     posterior_matrix: np.ndarray
     prior_matrix: np.ndarray
-    degrees: np.ndarray
+    posterior_degrees: np.ndarray
+    prior_degrees: np.ndarray
     constants: np.ndarray
     log_odds: np.ndarray
     posterior_factor: np.ndarray
@@ -33,7 +34,8 @@ def empty_scores(p):
     return TaskScores(
         np.empty((p, p)),
         np.empty((p, p)),
-        np.empty(2),
+        np.empty(()),
+        np.empty(()),
         np.empty(p),
         np.zeros((p, p)),
         np.empty((p, p)),
@@ -49,7 +51,8 @@ def prepare_scores(scores, scatter, n, sigma_h, delta):
         for j in range(p):
             scores.prior_matrix[i, j] = sigma_h[i, j]
             scores.posterior_matrix[i, j] = sigma_h[i, j] + scatter[i, j]
-    scores.degrees[0], scores.degrees[1] = delta + n, delta
+    scores.posterior_degrees[()] = delta + n
+    scores.prior_degrees[()] = delta
     for q in range(p):
         scores.constants[q] = lgamma((delta + n + q) / 2) - lgamma((delta + q) / 2)
 
@@ -62,7 +65,8 @@ def prepare_single(scores, scatter, n, scales):
         for j in range(p):
             scores.prior_matrix[i, j] = scales[i] if i == j else 0.0
             scores.posterior_matrix[i, j] = scores.prior_matrix[i, j] + scatter[i, j]
-    scores.degrees[0], scores.degrees[1] = SINGLE_DELTA + n, SINGLE_DELTA
+    scores.posterior_degrees[()] = SINGLE_DELTA + n
+    scores.prior_degrees[()] = SINGLE_DELTA
     for q in range(p):
         scores.constants[q] = lgamma((SINGLE_DELTA + n + q) / 2) - lgamma((SINGLE_DELTA + q) / 2)
 
@@ -143,5 +147,5 @@ def family_score(scores, node, parents, n_parents):
             determinant *= pivot
             prior_determinant *= prior_pivot
     value += (logarithm + log(prior_determinant) - log(determinant)) / 2
-    value += (scores.degrees[1] + n_parents) / 2 * log(prior_pivot)
-    return value - (scores.degrees[0] + n_parents) / 2 * log(pivot)
+    value += (scores.prior_degrees[()] + n_parents) / 2 * log(prior_pivot)
+    return value - (scores.posterior_degrees[()] + n_parents) / 2 * log(pivot)

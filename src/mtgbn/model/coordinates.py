@@ -6,6 +6,8 @@ centre these are the paper's coordinates; with a good guess of sigma_h as the ce
 identity and all coordinates have about the same scale.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
@@ -14,6 +16,17 @@ from mtgbn.errors import InputError
 from mtgbn.model.arguments import check_positive_definite
 from mtgbn.model.log_determinants import log_determinants, workspace
 from mtgbn.model.posterior import Posterior
+
+
+class GradientWork(NamedTuple):
+    """Scratch matrices (p, p) of `unconstrained_value_and_gradient`, and those of `log_determinants`."""
+
+    triangle: np.ndarray
+    factor: np.ndarray
+    transposed: np.ndarray
+    sigma_h: np.ndarray
+    derivative: np.ndarray
+    small: tuple
 
 
 def to_unconstrained(sigma_h, centre=None) -> np.ndarray:
@@ -77,22 +90,21 @@ def log_posterior_unconstrained(x, posterior: Posterior, centre=None) -> tuple[f
     return value + p * np.log(2) + (p + 1) * np.log(np.diag(factor)).sum(), gradient
 
 
-def coordinates_workspace(posterior: Posterior) -> tuple:
-    """Scratch arrays of `unconstrained_value_and_gradient`, to be made once and used many times."""
-    square = (posterior.n_variables, posterior.n_variables)
-    squares = tuple(np.zeros(square) for _ in range(5))
-    return (*squares, workspace(posterior.terms))
+def coordinates_workspace(posterior: Posterior) -> GradientWork:
+    """Scratch space, to be made once and used many times."""
+    one, two, three, four, five = np.zeros((5, posterior.n_variables, posterior.n_variables))
+    return GradientWork(one, two, three, four, five, workspace(posterior.terms))
 
 
 @kernel(error_model="numpy", fastmath={"contract"})
 def unconstrained_value_and_gradient(posterior, centre_factor, x, gradient, work):
     """Log density of x up to the constant p ln 2 + (p + 1) ln|L0|; writes ``gradient``."""
-    _, factor, _, sigma_h, derivative, small = work
+    factor, sigma_h, derivative = work.factor, work.sigma_h, work.derivative
     p = posterior.n_variables
     sigma_h_of(centre_factor, x, work)
     _clear(derivative)
     value = posterior.constant + log_determinants(
-        posterior.terms, sigma_h.ravel(), derivative.ravel(), small
+        posterior.terms, sigma_h.ravel(), derivative.ravel(), work.small
     )
     # d value = tr(G d sigma_h), so dL = 2 tril(G L) and dZ = tril(L0' dL).
     _multiply_symmetric(derivative, factor, sigma_h)
@@ -119,7 +131,8 @@ def _add_prior(scales, centre_factor, work, gradient):
 
     With W = L^-1 D^(1/2) the value is -|W|^2/2 and its derivative by L is tril(L'^-1 W W').
     """
-    triangle, factor, transposed, roots, product, _ = work
+    # sigma_h and the derivative are not needed any more.
+    factor, transposed, roots, product = work.factor, work.transposed, work.sigma_h, work.derivative
     p = scales.size
     value = 0.0
     _clear(roots)
@@ -156,15 +169,20 @@ def _add_prior(scales, centre_factor, work, gradient):
         for j in range(i):
             gradient[index] += roots[i, j]
             index += 1
-        gradient[index] += roots[i, i] * triangle[i, i]
+        gradient[index] += roots[i, i] * work.triangle[i, i]
         index += 1
     return value
 
 
 @kernel
 def sigma_h_of(centre_factor, x, work):
-    """Write sigma_h of x to the lower triangle of the fourth array of ``work`` and return it."""
-    triangle, factor, transposed, sigma_h = work[0], work[1], work[2], work[3]
+    """Write sigma_h of x to the lower triangle of ``work.sigma_h`` and return it."""
+    triangle, factor, transposed, sigma_h = (
+        work.triangle,
+        work.factor,
+        work.transposed,
+        work.sigma_h,
+    )
     _unpack(x, triangle)
     _multiply_triangles(centre_factor, triangle, factor)
     _transpose(factor, transposed)

@@ -10,7 +10,12 @@ import numpy as np
 from scipy.linalg import cholesky
 
 from mtgbn._utils.compiled import kernel
-from mtgbn.model.coordinates import coordinates_of, sigma_h_of, unconstrained_value_and_gradient
+from mtgbn.model.coordinates import (
+    GradientWork,
+    coordinates_of,
+    sigma_h_of,
+    unconstrained_value_and_gradient,
+)
 from mtgbn.model.family_terms import family_terms
 from mtgbn.model.log_determinants import LANES
 from mtgbn.model.posterior import Posterior
@@ -107,7 +112,7 @@ def _given_graphs(data, state, psi_factor):
     triangle = (size * (size + 1) // 2, LANES)
     small = (np.empty(triangle), np.empty(triangle), np.empty(LANES), np.empty(LANES))
     squares = np.zeros((5, p, p))
-    work = (squares[0], squares[1], squares[2], squares[3], squares[4], small)
+    work = GradientWork(squares[0], squares[1], squares[2], squares[3], squares[4], small)
     centre_factor = np.empty((p, p))
     for i in range(p):
         for j in range(p):
@@ -204,8 +209,7 @@ def run_trajectories(rng, hamiltonian, position, step_size, adapts, settings, wo
     adapts : bool
         Whether to adapt the step size by dual averaging.
     settings : TrajectorySettings
-    work : tuple of arrays
-        From `coordinates_workspace`.
+    work : GradientWork
     draws, info : array (n, p, p), HMCInfo
         Get sigma_h after every transition, and its statistics.
 
