@@ -359,7 +359,7 @@ def test_numbers_beyond_the_ordinary_survive(tmp_path):
     state = JointState(
         adjacencies=np.zeros((1, 2, 2), dtype=bool),
         edge_prior=EdgePrior(np.full((2, 2), 1 / 3), np.inf),
-        single_prior=None,
+        single_edge_prior=None,
         chains=(),
         history=(Iteration(-np.inf, np.nan, 0.1 + 0.2, 3, 2**60, 8),),
         reason="naïve — ‘quoted’",
