@@ -45,26 +45,11 @@ def run_chain(
     adapts: bool,
     progress: Callable[[int], None] | None = None,
 ) -> tuple[ChainTrace, ChainState]:
-    """Run a number of rounds. While a chain adapts, its draws are not yet draws of the posterior.
+    """Run a number of rounds; while a chain adapts its draws are not yet those of the posterior.
 
-    Parameters
-    ----------
-    data : ChainData
-    state : ChainState
-        Where the chain starts; not changed.
-    rng : numpy.random.Generator
-    n_rounds : int
-    adapts : bool
-        Whether step sizes, and in some rounds the coordinates, are adapted.
-    progress : callable, optional
-        Called after every portion with its number of rounds; may raise an exception to stop the
-        chain.
-
-    Returns
-    -------
-    trace : ChainTrace
-    state : ChainState
-        Where the chain ended; another run can continue from there.
+    The given state stays as it is. With ``adapts``, step sizes and in some rounds the coordinates are
+    adapted. ``progress`` is called with the number of rounds just run; an exception there stops the
+    chain. Returns the trace, and the state at the end, from which another run goes on.
     """
     m, p, _ = state.scatters.shape
     state, trace = copy_of(state), empty_trace(n_rounds, m, p)

@@ -113,18 +113,10 @@ class JointProblem(NamedTuple):
 class Iteration(NamedTuple):
     """What one EM iteration did.
 
-    Attributes
-    ----------
-    q : float
-        Mean log joint density of data and graphs over the draws, after the M-step.
-    gain, gain_error : float
-        By how much the M-step raised it on the same draws, and the Monte Carlo standard error.
-    n_changed : int
-        Tasks whose graph changed.
-    n_edges : int
-        Edges of all graphs.
-    n_draws : int
-        Draws of sigma_h.
+    ``q`` is the mean log joint density of data and graphs over the draws after the M-step, ``gain`` by
+    how much the M-step raised it on the same draws, ``gain_error`` the Monte Carlo standard error of the
+    gain. ``n_changed`` tasks got another graph; all graphs have ``n_edges`` edges. ``n_draws`` draws of
+    sigma_h were used.
     """
 
     q: float
@@ -181,22 +173,9 @@ class Record(NamedTuple):
 class JointState(NamedTuple):
     """Where a fit stands; all that is needed to go on.
 
-    Attributes
-    ----------
-    adjacencies : array (m, p, p)
-        Graphs of the last search.
-    edge_prior : EdgePrior
-        The given one, or the estimate.
-    single_edge_prior : EdgePrior or None
-        Edge prior of single tasks; None: with the density of ``edge_prior``.
-    chains : tuple of ChainState
-    record : Record or None
-    n_blocks : int
-        Times that the chains have run.
-    history : tuple of Iteration
-    reason : str
-        Why the fit ended; empty as long as it has not.
-    converged : bool
+    ``adjacencies`` (m, p, p) are the graphs of the last search. ``edge_prior`` is the given one or the
+    estimate, ``single_edge_prior`` that of single tasks (None: with the same density). The chains have
+    run ``n_blocks`` times. ``reason`` says why the fit ended; it is empty as long as it has not.
     """
 
     adjacencies: np.ndarray
@@ -330,20 +309,11 @@ def go_on(
 ) -> JointState:
     """Run all chains, and add what they went through to the record.
 
-    Parameters
-    ----------
-    problem : JointProblem
-    state : JointState
-    n_warmup, n_rounds : int
-        Rounds per chain that adapt, and rounds that are recorded.
-    moves_per_pair : float
-        Moves between graphs per pair of variables, in every task and round.
-    keeps_blocks : bool
-        Whether edge probabilities are wanted. Otherwise a search follows, and tasks whose membership
-        is wrong may change sides uphill after each warm-up stage. Chains that tell how sure an edge
-        is must be free to disagree because of their starts.
-    n_jobs : int or None
-    progress : Progress
+    ``n_warmup`` rounds per chain adapt, ``n_rounds`` are recorded, with ``moves_per_pair`` moves between
+    graphs per pair of variables in every task and round. ``keeps_blocks`` says that edge probabilities
+    are wanted. Otherwise a search follows, and tasks whose membership is wrong may change sides uphill
+    after each warm-up stage. Chains that tell how sure an edge is must be free to disagree because of
+    their starts.
     """
     p = problem.tasks.n_variables
     n_moves = round(moves_per_pair * p * (p - 1) / 2)
