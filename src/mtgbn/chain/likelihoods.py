@@ -107,7 +107,7 @@ def log_likelihoods(adjacencies, scatters, ns, single_scales, members, sigma_h, 
             values[t] += family_score(scores, node, parents, q)
 
 
-@kernel(error_model="numpy")
+@kernel(error_model="numpy", forceinline=True)
 def family_score(scores, node, parents, n_parents):
     """Local score of one family: the node with the first ``n_parents`` of ``parents``."""
     value = scores.constants[n_parents]

@@ -294,7 +294,7 @@ def _accepts(rng, change):
     return change > -_ROUNDING or (change > -40.0 and rng.random() < np.exp(change))
 
 
-@kernel(error_model="numpy")
+@kernel(error_model="numpy", forceinline=True)
 def _toggled(scores, families, a, node, here):
     """Score of a node's family without ``a``, if it is a parent now (``here``), otherwise with it.
 
@@ -316,7 +316,7 @@ def _toggled(scores, families, a, node, here):
     return families.known[node, a]
 
 
-@kernel
+@kernel(forceinline=True)
 def _toggle(families, a, node, here):
     """Add a parent to a node's list, or remove it if it is ``here``; the others keep their order."""
     parents, n_parents = families.parents, families.n_parents
