@@ -16,30 +16,6 @@ PRIOR = EdgePrior(0.3, 2.0)
 # delta of the prior of a single task, written out again.
 SINGLE_DELTA = 3.0
 
-# A standard normal exceeds this with probability 7e-6; seeds are fixed.
-Z_LIMIT = 4.5
-
-
-def dag(p, *edges):
-    adjacency = np.zeros((p, p), dtype=bool)
-    for i, j in edges:
-        adjacency[i, j] = True
-    return adjacency
-
-
-def complete_dag(p):
-    return np.triu(np.ones((p, p), dtype=bool), 1)
-
-
-# A v-structure, a chain against the order of the numbers, and two joined v-structures.
-MIXED_GRAPHS = np.array(
-    [
-        dag(4, (0, 2), (1, 2), (2, 3)),
-        dag(4, (3, 2), (2, 1), (1, 0)),
-        dag(4, (0, 3), (1, 3), (2, 3), (0, 1)),
-    ]
-)
-
 
 def some_constraints(p):
     """An edge that is forbidden one way, one that is required, a pair that is settled, two parents."""

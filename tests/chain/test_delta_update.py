@@ -3,7 +3,8 @@
 import naive_updates
 import numpy as np
 import pytest
-from chain_problems import MIXED_GRAPHS, Z_LIMIT, assert_same, chain_of, repeat_update_of_delta
+from chain_problems import assert_same, chain_of, repeat_update_of_delta
+from sampling_oracles import MIXED_GRAPHS, Z_LIMIT
 
 from mtgbn.chain.diagnostics import ess_mean
 from mtgbn.chain.state import copy_of

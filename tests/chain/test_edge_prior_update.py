@@ -6,15 +6,8 @@ import naive
 import naive_updates
 import numpy as np
 import pytest
-from chain_problems import (
-    MIXED_GRAPHS,
-    Z_LIMIT,
-    assert_same,
-    chain_of,
-    dag,
-    some_arrays,
-    some_constraints,
-)
+from chain_problems import assert_same, chain_of, some_arrays, some_constraints
+from sampling_oracles import MIXED_GRAPHS, Z_LIMIT, dag
 
 from mtgbn.chain.diagnostics import ess_mean
 from mtgbn.chain.state import copy_of

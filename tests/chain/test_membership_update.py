@@ -6,14 +6,13 @@ import naive_updates
 import numpy as np
 import pytest
 from chain_problems import (
-    MIXED_GRAPHS,
     assert_same,
     chain_of,
-    dag,
     repeat_update_of_membership,
     some_arrays,
     some_constraints,
 )
+from sampling_oracles import MIXED_GRAPHS, dag
 from scipy.special import betaln, log_expit
 
 from mtgbn.chain.state import copy_of, with_edge_prior

@@ -5,15 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 import naive_updates
 import numpy as np
 import pytest
-from chain_problems import (
-    MIXED_GRAPHS,
-    Z_LIMIT,
-    assert_same,
-    chain_of,
-    complete_dag,
-    dag,
-    incomplete_tasks,
-)
+from chain_problems import assert_same, chain_of, incomplete_tasks
+from sampling_oracles import MIXED_GRAPHS, Z_LIMIT, complete_dag, dag
 
 from mtgbn.chain.run import run_chain
 from mtgbn.chain.state import chain_data, copy_of, first_state

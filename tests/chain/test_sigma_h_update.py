@@ -3,7 +3,8 @@
 import naive_updates
 import numpy as np
 import pytest
-from chain_problems import MIXED_GRAPHS, Z_LIMIT, assert_same, chain_of, some_arrays
+from chain_problems import assert_same, chain_of, some_arrays
+from sampling_oracles import MIXED_GRAPHS, Z_LIMIT
 
 from mtgbn.chain.diagnostics import monte_carlo_error
 from mtgbn.chain.run import run_chain

@@ -231,7 +231,7 @@ class MTGBN(IterativeEstimator):
         self.check(tasks)
         saved = Checkpoint.of(self, tasks, checkpoint)
         ordering = Ordering.of(tasks)
-        problem = self._pose(ordering, saved.seeds)
+        problem = self._pose(tasks.variables, ordering, saved.seeds)
         advance = advance_map if self.inference == "map" else advance_posterior
         with one_blas_thread():
             state = self._iterate(problem, saved, _start, advance, callback, progress)
@@ -329,11 +329,15 @@ class MTGBN(IterativeEstimator):
     def _search_settings(self) -> SearchSettings:
         return SearchSettings("boss", self.n_restarts, self.tabu)
 
-    def _pose(self, ordering: Ordering, seeds: np.random.SeedSequence) -> JointProblem:
+    def _pose(
+        self,
+        user_variables: tuple[str, ...],
+        ordering: Ordering,
+        seeds: np.random.SeedSequence,
+    ) -> JointProblem:
         """What is learned, in canonical order."""
         nu0 = self._nu0()
         variables = ordering.tasks.variables
-        user_variables = tuple(ordering.to_user(np.array(variables, dtype=object), "v"))
         choice = self.edge_prior_choice(user_variables)
         return JointProblem(
             tasks=ordering.tasks,

@@ -135,7 +135,7 @@ class PaperMTGBN(IterativeEstimator):
         self.check(tasks)
         saved = Checkpoint.of(self, tasks, checkpoint, (EMState, Iteration, HMCState))
         ordering = Ordering.of(tasks)
-        problem = self._pose(ordering, saved.seeds)
+        problem = self._pose(tasks.variables, ordering, saved.seeds)
         with one_blas_thread():
             state = self._iterate(problem, saved, start, advance, callback, progress)
             draws = draw_finally(problem, state, self.n_jobs, progress)
@@ -173,10 +173,14 @@ class PaperMTGBN(IterativeEstimator):
     def _nu0(self, p: int) -> float:
         return p - 1 + _DEFAULT_DELTA if self.nu0 is None else self.nu0
 
-    def _pose(self, ordering: Ordering, seeds: np.random.SeedSequence) -> EMProblem:
+    def _pose(
+        self,
+        user_variables: tuple[str, ...],
+        ordering: Ordering,
+        seeds: np.random.SeedSequence,
+    ) -> EMProblem:
         """What is learned, in canonical order."""
         tasks = ordering.tasks
-        user_variables = tuple(ordering.to_user(np.array(tasks.variables, dtype=object), "v"))
         choice = edge_prior_of(self.edge_prior, user_variables)
         knowledge = self.resolved_knowledge(tasks.variables)
         return EMProblem(
