@@ -4,7 +4,7 @@ from pathlib import Path
 
 from mtgbn import MTGBN, Tasks, save_result
 from mtgbn.plot import plot_shared_network
-from mtgbn.report import write_report
+from mtgbn.report import report_of
 from mtgbn.simulate import simulate_tasks
 
 out = Path("gallery/first_fit")
@@ -15,6 +15,6 @@ estimator = MTGBN(random_state=1).fit(tasks)
 for sentence in estimator.relatedness_.in_words():
     print(sentence)
 save_result(estimator, out)
-print("Open", write_report(out))  # in a notebook: report_of(estimator)
+print("Open", report_of(estimator).save_as_html(out / "report.html"))
 figure = plot_shared_network(estimator.graphs_, estimator.variables_, title="Edges of most tasks")
 figure.savefig(out / "shared.pdf")

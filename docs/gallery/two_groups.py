@@ -8,7 +8,7 @@ from mtgbn import MTGBN, Tasks
 from mtgbn.compare import compare_groups, write_study
 from mtgbn.fmri import load_regions
 from mtgbn.plot import plot_difference
-from mtgbn.report import write_report
+from mtgbn.report import report_of
 from mtgbn.simulate import simulate_bold_groups
 
 out = Path("gallery/two_groups")
@@ -32,7 +32,7 @@ for k in np.flatnonzero(found.q < 0.05):
     pair = " - ".join(truth.regions[v] for v in (found.source[k], found.target[k]))
     print(f"found: {pair}: {found.count_a[k]} patients, {found.count_b[k]} controls")
 write_study(study, out)
-print("Open", write_report(out))
+print("Open", report_of(study).save_as_html(out / "report.html"))
 shares = [graphs.mean(axis=0) for graphs in study.templates[0].fits[:2]]
 plot_difference(*shares, truth.regions, title="patient minus control").savefig(
     out / "difference.svg"

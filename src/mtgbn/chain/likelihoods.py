@@ -44,8 +44,11 @@ def empty_scores(p):
 
 
 @kernel
-def prepare_scores(scores, scatter, n, sigma_h, delta):
-    """Write matrices, degrees of freedom and constants of a task with this sigma_h and delta."""
+def prepare_scores(scores, scatter, n, sigma_h, delta, max_parents):
+    """Write matrices, degrees of freedom and constants of a task with this sigma_h and delta.
+
+    Families can then be scored that have at most ``max_parents`` parents.
+    """
     p = scatter.shape[0]
     for i in range(p):
         for j in range(p):
@@ -53,22 +56,17 @@ def prepare_scores(scores, scatter, n, sigma_h, delta):
             scores.posterior_matrix[i, j] = sigma_h[i, j] + scatter[i, j]
     scores.posterior_degrees[()] = delta + n
     scores.prior_degrees[()] = delta
-    for q in range(p):
+    for q in range(max_parents + 1):
         scores.constants[q] = lgamma((delta + n + q) / 2) - lgamma((delta + q) / 2)
 
 
 @kernel
-def prepare_single(scores, scatter, n, scales):
+def prepare_single(scores, scatter, n, scales, max_parents):
     """`prepare_scores` for a single task, whose prior matrix is diagonal with these ``scales``."""
-    p = scatter.shape[0]
-    for i in range(p):
-        for j in range(p):
+    for i in range(scales.size):
+        for j in range(scales.size):
             scores.prior_matrix[i, j] = scales[i] if i == j else 0.0
-            scores.posterior_matrix[i, j] = scores.prior_matrix[i, j] + scatter[i, j]
-    scores.posterior_degrees[()] = SINGLE_DELTA + n
-    scores.prior_degrees[()] = SINGLE_DELTA
-    for q in range(p):
-        scores.constants[q] = lgamma((SINGLE_DELTA + n + q) / 2) - lgamma((SINGLE_DELTA + q) / 2)
+    prepare_scores(scores, scatter, n, scores.prior_matrix, SINGLE_DELTA, max_parents)
 
 
 @kernel(error_model="numpy")
@@ -91,20 +89,24 @@ def log_likelihoods(adjacencies, scatters, ns, single_scales, members, sigma_h, 
     """
     m, p, _ = scatters.shape
     scores = empty_scores(p)
-    parents = np.empty(p, dtype=np.int64)
+    parents, n_parents = np.empty((p, p), dtype=np.int64), np.empty(p, dtype=np.int64)
     for t in range(m):
-        if members[t]:
-            prepare_scores(scores, scatters[t], ns[t], sigma_h, delta)
-        else:
-            prepare_single(scores, scatters[t], ns[t], single_scales[t])
-        values[t] = 0.0
+        most = ZERO
         for node in range(p):
-            q = ZERO
+            n_parents[node] = 0
             for a in range(p):
                 if adjacencies[t, a, node]:
-                    parents[q] = a
-                    q += 1
-            values[t] += family_score(scores, node, parents, q)
+                    parents[node, n_parents[node]] = a
+                    n_parents[node] += 1
+            most = max(most, n_parents[node])
+        # Gamma functions take longer than the factors of small families: only those in use.
+        if members[t]:
+            prepare_scores(scores, scatters[t], ns[t], sigma_h, delta, most)
+        else:
+            prepare_single(scores, scatters[t], ns[t], single_scales[t], most)
+        values[t] = 0.0
+        for node in range(p):
+            values[t] += family_score(scores, node, parents[node], n_parents[node])
 
 
 @kernel(error_model="numpy", forceinline=True)

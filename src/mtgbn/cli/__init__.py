@@ -35,8 +35,8 @@ def cli() -> None:
 def describe(data: str, **options: Any) -> None:
     """Check data, and print what they hold.
 
-    DATA is a folder with one CSV or TSV file per task, a long table with a column that names the task,
-    or an .npz with one array per task.
+    DATA is a folder with one CSV, TSV or TXT file per task, a long table with a column that names the
+    task, or an .npz with one array per task.
     """
     from mtgbn.cli.describe import run_describe
 
@@ -75,14 +75,18 @@ def describe(data: str, **options: Any) -> None:
 def fit(context: click.Context, data: str, out: str, method: str, **options: Any) -> None:
     """Learn one network per task from DATA and write the result to the folder OUT.
 
-    DATA is a folder with one CSV or TSV file per task, a long table with a column that names the task,
-    or an .npz with one array per task.
+    DATA is a folder with one CSV, TSV or TXT file per task, a long table with a column that names the
+    task, or an .npz with one array per task.
 
     The table edges.tsv in OUT has every edge, and whether its direction is compelled by the data, known
     (prior knowledge excludes the other direction), or chosen (the data allow both directions, and this
     one agrees best with the other tasks). With --inference posterior it also has the edges'
     probabilities, and probabilities.tsv has the probabilities of all pairs. report.html shows the result
     in a browser.
+
+    Other methods than mtgbn have other defaults: sig and avg have the edge prior 1/(p - 1); paper has
+    --nu0 p + 49, --edge-prior 1/(p - 1),4 and --search mmhc; --search mmhc has --restarts 0 and
+    --tabu 0. For paper, --tol is the smallest gain of Q per task.
 
     Exit codes: 0 done, 1 bad data or settings, 2 bad usage, 3 result written but EM did not converge,
     130 interrupted (go on with --resume).

@@ -31,21 +31,21 @@ OPTIONS = {
         "--nu0",
         type=NumberOr("auto"),
         metavar="NUMBER|auto",
-        help="How closely tasks follow sigma_h; above p - 1. [default: auto, sampled with the graphs; "
-        "p + 49 for paper]",
+        help="How closely tasks follow sigma_h; above p - 1. [default: auto, sampled with the "
+        "graphs]",
     ),
     "n_restarts": option(
         *("--restarts", "n_restarts"),
         type=click.IntRange(0),
-        help="Restarts of the search. [default: 10 for boss, 0 for mmhc]",
+        help="Restarts of the search. [default: 10]",
     ),
     "n_draws": option("--draws", "n_draws", default=30, help="Draws of sigma_h per E-step."),
     "max_iter": option("--max-iter", default=50, help="Largest number of EM iterations."),
     "tol": option(
         "--tol",
         default=0.05,
-        help="EM has converged when a smaller share of the edges changes; of paper, when Q gains less "
-        "per task.",
+        help="EM has converged when at most this share of the edges changes; after the third "
+        "iteration, three times this share.",
     ),
     "edge_prior": option(
         "--edge-prior",
@@ -55,8 +55,7 @@ OPTIONS = {
         "estimated from single tasks; 'density': the density is estimated, and graphs are independent; "
         "'sampled': both are sampled with the graphs; R: density, independent graphs; R,S: density and "
         "similarity (small: alike); or a CSV or TSV file with the probability of every pair, and the "
-        "variables' names in its rows and columns. [default: shared; 1/(p - 1),4 for other methods "
-        "than mtgbn]",
+        "variables' names in its rows and columns. [default: shared]",
     ),
     "shared_directions": option(
         "--shared-directions/--own-directions",
@@ -66,23 +65,24 @@ OPTIONS = {
     "structure_prior": option(
         "--structure-prior",
         type=click.Choice(["restricted", "scale_free", "decomposable"]),
-        help="Prior of a graph given sigma_h; docs/model.md, section 3. [default: restricted]",
+        help="Only for paper: prior of a graph given sigma_h; docs/model.md, section 3. [default: "
+        "restricted]",
     ),
     "search": option(
         "--search",
         type=click.Choice(["boss", "mmhc"]),
-        help="boss: best order score search. mmhc: the paper's hill climbing. [default: mmhc for "
-        "paper, otherwise boss]",
+        help="Not for mtgbn. boss: best order score search. mmhc: the paper's hill climbing. "
+        "[default: boss; mmhc for paper]",
     ),
     "tabu": option(
         "--tabu",
         type=click.IntRange(0),
-        help="Moves beyond a local optimum. [default: 10 for boss, 0 for mmhc]",
+        help="Moves beyond a local optimum. [default: 10]",
     ),
     "candidates": option(
         "--candidates",
         type=click.Choice(["all", "mmpc", "pooled"]),
-        help="Pairs that may have an edge. [default: all for boss, mmpc for mmhc]",
+        help="Not for mtgbn. Pairs that may have an edge. [default: all; mmpc with --search mmhc]",
     ),
     "knowledge": option(
         "--knowledge",

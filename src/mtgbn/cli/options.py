@@ -86,7 +86,7 @@ def reading_options(effective_samples: str | None = None, *, of_files: bool = Tr
             type=click.Choice(["error", "em"]),
             default="error",
             help="error: refuse missing values. em: impute them while learning; tasks may then also "
-            "lack whole variables.",
+            "lack whole variables. em needs --effective-samples none or a number.",
         ),
     )
 
@@ -141,7 +141,7 @@ overwrite_option = option("--overwrite", is_flag=True, help="Replace another com
 report_option = option(
     "--report/--no-report",
     default=True,
-    help="Also write OUT/report.html, a page that shows the result.",
+    help="Also write report.html, a page that shows the result.",
 )
 
 comparison_options = joined(

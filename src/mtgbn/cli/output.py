@@ -1,6 +1,7 @@
 """What commands print: messages, a progress bar, durations."""
 
 import contextlib
+import logging
 from typing import Self
 
 from rich.console import Console
@@ -14,10 +15,14 @@ def escape(text: str) -> str:
     return escape_markup(printable)
 
 
+_logger = logging.getLogger("mtgbn")
+
+
 class Screen:
     """Messages on stderr, and a progress bar from the first call of `moved` to the end of the block.
 
-    Only a terminal shows the bar, which leaves no trace.
+    Only a terminal shows the bar, which leaves no trace. Within the block, messages of the package's
+    log are printed, too, such as the one that kernels are being compiled.
     """
 
     def __init__(self, quiet: bool) -> None:
@@ -34,9 +39,15 @@ class Screen:
         self._bar = self._progress.add_task("", total=None, text="")
 
     def __enter__(self) -> Self:
+        self._log = _LogToScreen(self)
+        self._level = _logger.level
+        _logger.addHandler(self._log)
+        _logger.setLevel(logging.INFO)
         return self
 
     def __exit__(self, *exception: object) -> None:
+        _logger.removeHandler(self._log)
+        _logger.setLevel(self._level)
         self._progress.stop()
 
     def say(self, text: str) -> None:
@@ -52,6 +63,18 @@ class Screen:
     def show_text(self, text: str) -> None:
         """Put a text before the bar."""
         self._progress.update(self._bar, text=text)
+
+
+class _LogToScreen(logging.Handler):
+    """Prints the messages of the log on a screen, beginning with a capital letter."""
+
+    def __init__(self, screen: Screen) -> None:
+        super().__init__()
+        self._screen = screen
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        self._screen.say(text[:1].upper() + text[1:])
 
 
 def duration(seconds: float) -> str:

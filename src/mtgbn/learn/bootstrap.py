@@ -90,7 +90,9 @@ def bootstrap_edges(
     if estimator is None:
         estimator = MTGBN()
     if isinstance(estimator, type) or not hasattr(estimator, "fit"):
-        raise InputError(f"the estimator must have a method fit, as MTGBN() has; got {estimator!r}")
+        raise InputError(
+            f"the estimator must have a method fit, as MTGBN() has; got {type(estimator).__name__}"
+        )
     if getattr(estimator, "missing", "error") == "em":
         options = {"missing": "em", **options}
     tables, options = _read(data, options)

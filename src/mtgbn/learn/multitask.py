@@ -83,7 +83,8 @@ class MTGBN(IterativeEstimator):
     n_rounds : int
         Rounds per chain of a posterior estimate, after the warm-up.
     tol : float
-        EM has converged when at most this share of the edges changes on fresh draws.
+        EM has converged when at most this share of the edges changes on fresh draws; after the third
+        iteration, three times this share.
     max_iter : int
         Largest number of EM iterations.
     n_jobs : int, optional

@@ -176,7 +176,9 @@ def _sample_graphs(
         chosen = rng.permutation(len(draws))
         for k in range(n_warmup + per_block * _N_BLOCKS):
             sigma_h = np.array(draws[chosen[k % len(draws)]])
-            prepare_scores(scores, np.array(scatter), n, sigma_h, float(terms.delta))
+            prepare_scores(
+                scores, np.array(scatter), n, sigma_h, float(terms.delta), limits.max_parents
+            )
             counted = unused if k < n_warmup else move_counts
             walk(rng, adjacency, order, scores, limits, n_moves, counted)
             if k >= n_warmup:

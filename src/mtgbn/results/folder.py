@@ -170,15 +170,24 @@ def load_result(folder: str | os.PathLike[str]) -> FittedEstimator:
         raise _damaged(folder / RESULT_FILE, f"{type(error).__name__}: {error}") from error
 
 
+# What a folder has that holds a comparison instead of a fit.
+_COMPARISON_FILE = "comparison.json"
+
+
 def read_description(folder: Path) -> dict[str, Any]:
     """Contents of ``result.json``, after checking that mtgbn wrote it."""
     path = Path(folder) / RESULT_FILE
     if not Path(folder).is_dir():
         raise InputError(f"there is no folder {str(folder)!r}; give the one that a fit wrote")
+    if (Path(folder) / _COMPARISON_FILE).exists() and not path.exists():
+        raise InputError(
+            f"{str(folder)!r} holds a comparison, not a fit; read its tables (TSV files), or use "
+            "mtgbn report"
+        )
     if not path.exists():
         raise InputError(
             f"{str(folder)!r} holds no result: there is no {RESULT_FILE}. Was the fit interrupted? "
-            "Then go on with --resume"
+            "Then go on with mtgbn fit --resume"
         )
     try:
         about = json.loads(path.read_text(encoding="utf-8"))

@@ -148,8 +148,9 @@ def score_additions(scores, node, parents, n_parents, allowed, out, work):
     """
     rows, variances, residual = work
     p, _, lanes = scores.matrices.shape
-    base, bonus, determinant = _score(scores, node, parents, n_parents, allowed, rows, variances)
-    logs = np.empty(4)
+    base, bonus, determinant, determinant_at_sigma_h = _score(
+        scores, node, parents, n_parents, allowed, rows, variances
+    )
     for a in range(p):
         out[a] = -np.inf
         if not allowed[a]:
@@ -163,11 +164,17 @@ def score_additions(scores, node, parents, n_parents, allowed, out, work):
                 residual[lane] -= ours[lane] * theirs[lane]
         for lane in range(lanes):
             residual[lane] = right[lane] - residual[lane] * residual[lane] / variance[lane]
-        for half in range(2):
-            logs[half] = determinant[half] + _mean_log(scores, variance, half)
-            logs[2 + half] = _mean_log(scores, residual, half)
-        edges = bonus + scores.edge_bonus[a, node]
-        out[a] = _family(scores, n_parents + 1, edges, logs[0], logs[1], logs[2], logs[3])
+        of_added, of_added_at_sigma_h = _mean_logs(scores, variance)
+        of_node, of_node_at_sigma_h = _mean_logs(scores, residual)
+        out[a] = _family(
+            scores,
+            n_parents + 1,
+            bonus + scores.edge_bonus[a, node],
+            determinant + of_added,
+            determinant_at_sigma_h + of_added_at_sigma_h,
+            of_node,
+            of_node_at_sigma_h,
+        )
     return base
 
 
@@ -184,7 +191,7 @@ def add_scores_by_draw(scores, node, parents, n_parents, sign, totals, work):
     """Add ``sign`` times the family's score under every single draw; their mean is `local_score`."""
     rows, variances, _ = work
     nobody = np.zeros(scores.matrices.shape[0], dtype=np.bool_)
-    _, bonus, _ = _score(scores, node, parents, n_parents, nobody, rows, variances)
+    _, bonus, _, _ = _score(scores, node, parents, n_parents, nobody, rows, variances)
     n = scores.n_draws
     two_halves = scores.matrices.shape[2] > n
     for draw in range(n):
@@ -206,21 +213,28 @@ def add_scores_by_draw(scores, node, parents, n_parents, sign, totals, work):
 
 @kernel(error_model="numpy")
 def _score(scores, node, parents, n_parents, allowed, rows, variances):
-    """Condition on the parents; returns the family's score, the edges' bonus and mean logarithms.
+    """Condition on the parents; returns the family's score, the bonus of its edges, and ln|M_PP|.
 
-    The first two logarithms are ln|M_PP| at sigma_h + T and at sigma_h, the others the residual scale.
+    The mean of ln|M_PP| over the draws is returned at sigma_h + T and at sigma_h.
     """
     _condition(scores, node, parents, n_parents, allowed, rows, variances)
-    logs = np.zeros(4)
-    bonus = 0.0
+    determinant, determinant_at_sigma_h, bonus = 0.0, 0.0, 0.0
     for r in range(n_parents):
         bonus += scores.edge_bonus[parents[r], node]
-        for half in range(2):
-            logs[half] += _mean_log(scores, variances[parents[r]], half)
-    for half in range(2):
-        logs[2 + half] = _mean_log(scores, variances[node], half)
-    value = _family(scores, n_parents, bonus, logs[0], logs[1], logs[2], logs[3])
-    return value, bonus, logs
+        logs = _mean_logs(scores, variances[parents[r]])
+        determinant += logs[0]
+        determinant_at_sigma_h += logs[1]
+    residual, residual_at_sigma_h = _mean_logs(scores, variances[node])
+    value = _family(
+        scores,
+        n_parents,
+        bonus,
+        determinant,
+        determinant_at_sigma_h,
+        residual,
+        residual_at_sigma_h,
+    )
+    return value, bonus, determinant, determinant_at_sigma_h
 
 
 @kernel(error_model="numpy", inline="always")
@@ -259,13 +273,19 @@ def _condition(scores, node, parents, n_parents, allowed, rows, variances):
 
 
 @kernel(error_model="numpy")
-def _mean_log(scores, values, half):
-    """Mean over the draws of the logarithms at sigma_h + T (half 0) or at sigma_h (half 1)."""
+def _mean_logs(scores, values):
+    """Means over the draws of the logarithms of ``values`` (lanes,), at sigma_h + T and at sigma_h."""
     n = scores.n_draws
-    if half * n >= values.size:
-        return 0.0
+    at_sum = _sum_of_logs(values, 0, n)
+    at_sigma_h = _sum_of_logs(values, n, values.size)
+    return at_sum / n, at_sigma_h / n
+
+
+@kernel(error_model="numpy", inline="always")
+def _sum_of_logs(values, first, last):
+    """Sum of the logarithms of some values; nan if one of them is not positive."""
     total, product = 0.0, 1.0
-    for lane in range(half * n, (half + 1) * n):
+    for lane in range(first, last):
         value = values[lane]
         if not value > 0.0:
             return np.nan
@@ -273,7 +293,7 @@ def _mean_log(scores, values, half):
             total += np.log(product)
             product = 1.0
         product *= value
-    return (total + np.log(product)) / n
+    return total + np.log(product)
 
 
 @kernel(error_model="numpy", inline="always")

@@ -29,6 +29,7 @@ from mtgbn.compare.templates import find_templates
 from mtgbn.errors import CollinearityWarning, InputError
 from mtgbn.learn import MTGBN
 from mtgbn.report.page import REPORT_FILE
+from mtgbn.results.folder import RESULT_FILE
 from mtgbn.tasks.data_warnings import data_warnings
 from mtgbn.workflows.output_folder import Progress, Tell, add_report, check_output_folder, silent
 
@@ -163,7 +164,8 @@ def compare_folder(
     is_ours = (folder / _WORK_FOLDER / _IDENTITY_FILE).exists()
     # A run that failed at once leaves an empty folder for its work.
     if not is_ours and any(path.is_file() for path in folder.rglob("*")):
-        raise InputError(f"{str(folder)!r} holds other files; give a new or empty folder")
+        held = "the result of a fit" if (folder / RESULT_FILE).exists() else "other files"
+        raise InputError(f"{str(folder)!r} holds {held}; give a new or empty folder")
     table = read_participants(participants, chosen.column)
     labels = _labels(table, chosen)
     with warnings.catch_warnings(record=True) as caught:

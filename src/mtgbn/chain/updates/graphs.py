@@ -69,9 +69,9 @@ def update_graphs(rng, data, state, sigma_h, move_counts):
         adjacency, is_member = adjacencies[t], members[t]
         if is_member:
             add_edges(adjacency, counts, -1)
-            prepare_scores(scores, scatters[t], ns[t], sigma_h, delta)
+            prepare_scores(scores, scatters[t], ns[t], sigma_h, delta, data.max_parents)
         else:
-            prepare_single(scores, scatters[t], ns[t], data.single_scales[t])
+            prepare_single(scores, scatters[t], ns[t], data.single_scales[t], data.max_parents)
         for i in range(p):
             for j in range(p):
                 odds = terms.single_log_odds[i, j]
