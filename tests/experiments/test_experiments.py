@@ -9,9 +9,8 @@ import pytest
 
 from mtgbn import SIG, __version__
 from mtgbn.errors import InputError
-from mtgbn.experiments import EXPERIMENTS, cells_of
 from mtgbn.experiments.cells import measure, measures_of, run_cell
-from mtgbn.experiments.designs import METHODS, Cell
+from mtgbn.experiments.designs import EXPERIMENTS, METHODS, Cell, cells_of
 from mtgbn.experiments.figures import draw_figure
 from mtgbn.experiments.run import run_cells
 from mtgbn.experiments.store import Store

@@ -15,8 +15,7 @@ from mtgbn._utils.versions import versions_of
 from mtgbn.cli.cluster import connected
 from mtgbn.cli.output import Screen, duration
 from mtgbn.errors import ExtraNotInstalledError, InputError
-from mtgbn.experiments import EXPERIMENTS, cells_of
-from mtgbn.experiments.designs import Cell, Experiment
+from mtgbn.experiments.designs import EXPERIMENTS, Cell, Experiment, cells_of
 from mtgbn.experiments.figures import draw_figure
 from mtgbn.experiments.run import Failure, count_workers, run_cells
 from mtgbn.experiments.store import Store
