@@ -1,6 +1,7 @@
 """The command line, in process and once as a real program."""
 
 import json
+import logging
 import re
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from click.testing import CliRunner
 
 import mtgbn
 from mtgbn.cli import cli, main
+from mtgbn.cli.output import Screen
 
 
 def invoke(*arguments):
@@ -218,3 +220,15 @@ def test_rows_that_look_like_a_time_series(tmp_path):
     assert text not in said("series.npz", "--effective-samples", "none")
     assert text not in said("series.npz", "--effective-samples", "bartlett")
     assert text not in said("rows.npz")
+
+
+def test_the_log_is_on_the_screen_of_a_command(capsys):
+    logger = logging.getLogger("mtgbn")
+    before = (logger.level, list(logger.handlers))
+    for quiet in (True, False):
+        with Screen(quiet):
+            logger.info("compiling kernels, %s", "once")
+    assert capsys.readouterr().err.count("Compiling kernels, once") == 1
+    logger.info("after the block")
+    assert not capsys.readouterr().err
+    assert (logger.level, logger.handlers) == before

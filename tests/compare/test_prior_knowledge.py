@@ -59,3 +59,13 @@ def test_a_subject_learned_with_controls_keeps_it_too(tasks, edge):
     i, j = (tasks.variables.index(name) for name in edge)
     assert not learned.graph[i, j]
     assert learned.graph[j, i]
+
+
+@pytest.mark.parametrize("knowledge", [{}, {"max_parents": 2}])
+def test_knowledge_that_settles_no_direction_changes_nothing(tasks, knowledge):
+    free, limited = (
+        compared(tasks, SIG(knowledge=each)).templates[0].fits for each in (None, knowledge)
+    )
+    assert np.array_equal(free.graphs_a, limited.graphs_a)
+    assert np.array_equal(free.graphs_b, limited.graphs_b)
+    assert limited.estimators[0].agreement_ == free.estimators[0].agreement_

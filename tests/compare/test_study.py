@@ -16,6 +16,7 @@ from mtgbn.compare.permutation import fit_seed, permutation_test
 from mtgbn.compare.summary_text import study_sentences, subject_sentences
 from mtgbn.errors import InputError
 from mtgbn.graphs import cpdag
+from mtgbn.paper import PaperMTGBN
 
 IS_A = np.array([True, False] * 4 + [False])
 LEARNER = SIG(edge_prior="density", n_restarts=0)
@@ -279,3 +280,24 @@ def test_bad_use_is_explained(tasks):
         compare_groups(tasks, IS_A, templates={})
     with pytest.raises(InputError, match="template 't': fewer than two variables"):
         compare_groups(tasks, IS_A, templates={"t": ["v0"]})
+
+
+@pytest.mark.parametrize("estimator", [LEARNER, PaperMTGBN()], ids=["SIG", "PaperMTGBN"])
+def test_one_subject_needs_the_joint_estimator(tasks, estimator):
+    with pytest.raises(InputError, match=f"needs MTGBN.*got {type(estimator).__name__}"):
+        compare_one(tasks, "s0", estimator)
+
+
+def test_one_subject_needs_complete_data_of_all():
+    rows = np.random.default_rng(0).normal(size=(5, 30, 3))
+    rows[3, 0, 0] = np.nan
+    gaps = Tasks.from_arrays(rows, names=list("abcde"), missing="em")
+    with pytest.raises(InputError, match="needs complete data; 'd' lack values"):
+        compare_one(gaps, "a", MTGBN(missing="em"))
+
+
+def test_the_papers_method_keeps_checkpoints(tasks, tmp_path):
+    estimator = PaperMTGBN(max_iter=1, n_draws=8)
+    part = tasks.select_variables(("v0", "v1", "v2"))
+    fit_groups(part, IS_A, estimator, quiet=True, random_state=0, checkpoints=tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["group-a.npz", "group-b.npz"]

@@ -385,6 +385,14 @@ def test_the_state_of_another_estimator_is_refused(tmp_path):
         Checkpoint(path, np.random.SeedSequence(3), {}, (JointState,))
 
 
+def test_a_whole_checkpoint_of_another_estimator_is_not_called_damaged(tmp_path):
+    path, seeds = tmp_path / "file", np.random.SeedSequence(3)
+    state = EMState(np.zeros((1, 2, 2), dtype=bool), (), 8)
+    Checkpoint(path, seeds, {"method": "one"}, STATES).write(state)
+    with pytest.raises(InputError, match="the checkpoint of a fit with method=one, not other"):
+        Checkpoint(path, seeds, {"method": "other"}, (JointState,))
+
+
 # Damage.
 
 

@@ -560,3 +560,18 @@ def test_the_summary_speaks_of_directions_that_were_chosen(fitted, tasks):
         has_chosen = np.isfinite(estimator.agreement_)
         assert (f"{estimator.agreement_:.0%} of the chosen directions" in text) == has_chosen
     assert "r = 0.2 to 0.9, one per pair" in " ".join(summarise(fitted["SIG, matrix"]).lines)
+
+
+def test_another_version_is_named(fitted, tmp_path):
+    save_result(next(iter(fitted.values())), tmp_path)
+    about = json.loads((tmp_path / "result.json").read_text())
+    about["format"] = "mtgbn result 1"
+    (tmp_path / "result.json").write_text(json.dumps(about))
+    with pytest.raises(InputError, match="was written by another version of mtgbn"):
+        load_result(tmp_path)
+
+
+def test_a_comparison_is_not_taken_for_an_interrupted_fit(tmp_path):
+    (tmp_path / "comparison.json").write_text("{}")
+    with pytest.raises(InputError, match="holds a comparison, not a fit"):
+        load_result(tmp_path)

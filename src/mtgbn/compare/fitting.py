@@ -12,10 +12,12 @@ from numpy.typing import ArrayLike
 from mtgbn.compare.connections import align
 from mtgbn.errors import ConvergenceWarning, InputError
 from mtgbn.learn import AVG, MTGBN, SIG
+from mtgbn.learn.iterative import IterativeEstimator
 from mtgbn.learn.ordering import Ordering
+from mtgbn.paper import PaperMTGBN
 from mtgbn.tasks import Tasks
 
-AnyEstimator = MTGBN | SIG | AVG
+AnyEstimator = MTGBN | SIG | AVG | PaperMTGBN
 Fitting = Literal["separate", "together"]
 Progress = Callable[[str, int, int], object]
 RandomState = int | np.random.SeedSequence | np.random.Generator | None
@@ -82,7 +84,7 @@ def fit_groups(
     ``fitting`` is "separate" (one fit per group, so that each group has its own sigma_h and edge prior)
     or "together" (one fit of all subjects as one cohort, which does not know the groups). The estimator
     stays unfitted; ``random_state`` replaces its own. ``quiet`` suppresses warnings about convergence.
-    Checkpoints of `MTGBN.fit` are left in the folder ``checkpoints``.
+    Checkpoints of estimators that have iterations are left in the folder ``checkpoints``.
     """
     is_a = check_groups(tasks, is_a)
     if fitting not in ("separate", "together"):
@@ -95,7 +97,7 @@ def fit_groups(
     for name, part in parts.items():
         each = clone(estimator, **changes)
         options: dict[str, Any] = {"progress": labelled(f"group {name}: ", progress)}
-        if checkpoints is not None and isinstance(each, MTGBN):
+        if checkpoints is not None and isinstance(each, IterativeEstimator):
             options["checkpoint"] = checkpoints / f"group-{name}.npz"
         with without_convergence_warnings() if quiet else nullcontext():
             fitted.append(each.fit(tasks[part], **options))
@@ -109,12 +111,12 @@ def fit_groups(
 def agreeing_graphs(
     tasks: Tasks, graphs_a: np.ndarray, graphs_b: np.ndarray, estimator: AnyEstimator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Align the directions of both groups, unless they were learned with prior knowledge.
+    """Align the directions of both groups, unless prior knowledge settles some.
 
     A consensus over whole equivalence classes could bring back a direction that prior knowledge
-    excludes. So graphs that were learned with it stay as the search found them, as in the estimators.
+    excludes. So such graphs stay as the search found them, as in the estimators.
     """
-    if estimator.knowledge is not None:
+    if estimator.settles_directions(tasks.variables):
         return graphs_a, graphs_b
     return align(graphs_a, graphs_b, Ordering.of(tasks).variable_order)
 

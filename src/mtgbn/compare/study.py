@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mtgbn._utils.arguments import check_count
-from mtgbn._utils.names import check_variables, name_position
+from mtgbn._utils.names import check_variables, listed, name_position
 from mtgbn._utils.seeds import seed_sequence
 from mtgbn.compare.connections import Connections, Degrees, compare_graphs, count_degrees
 from mtgbn.compare.fitting import (
@@ -258,6 +258,17 @@ def check_comparison(
     if subject is not None:
         name_position(subject, tasks.names, "task")
         check_controls(len(tasks) - 1)
+        if not isinstance(estimator, MTGBN):
+            raise InputError(
+                "the comparison of one subject needs MTGBN, which learns the subject given its "
+                f"controls; got {type(estimator).__name__}"
+            )
+        if tasks.incomplete:
+            names = listed([tasks.names[t] for t in sorted(tasks.incomplete)])
+            raise InputError(
+                f"the comparison of one subject needs complete data; {names} lack values. Fill them "
+                "in, or leave these tasks out"
+            )
     if templates is not None and not templates:
         raise InputError("there is no template; give at least one, or leave them out")
     parts = {EVERYTHING: tasks}

@@ -103,18 +103,21 @@ class Checkpoint:
             about = json.loads(str(arrays["about"]))
             if about["format"] != _FORMAT:
                 raise ValueError(f"its format is {about['format']!r}")
+            entropy, before = str(about["entropy"]), dict(about["belongs_to"])
+            # A checkpoint of another estimator is whole, and holds other structures.
+            self._refuse_other(before)
             state = self._decode(about["state"], arrays)
             graphs = getattr(state, "adjacencies", None)
             is_state = isinstance(state, next(iter(self._kinds.values())))
             if not is_state or not isinstance(graphs, np.ndarray) or graphs.dtype.kind != "b":
                 raise ValueError("it holds no state of such a fit")
-            entropy, before = str(about["entropy"]), dict(about["belongs_to"])
+        except InputError:
+            raise
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise InputError(
                 f"{path} is damaged or not a checkpoint of this version of mtgbn ({error}); remove it "
                 "to start anew"
             ) from error
-        self._refuse_other(before)
         self.state, self.seeds = state, seed_sequence(entropy)
 
     def _refuse_other(self, before: dict[str, str]) -> None:

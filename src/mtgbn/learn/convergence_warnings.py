@@ -53,9 +53,9 @@ def convergence_warnings(fitted: Any, disputed: Sequence[str] = ()) -> tuple[str
                 f"only {share:.0%} of the adjacencies have an R-hat of at most {_MAX_EDGE_RHAT}: "
                 "the chains disagree about the others. Raise n_rounds"
             )
-    if fitted.diagnostics_["n_divergent"]:
+    if n_divergent := fitted.diagnostics_["n_divergent"]:
+        what = "trajectory" if n_divergent == 1 else "trajectories"
         found.append(
-            f"{fitted.diagnostics_['n_divergent']} trajectories of sigma_h diverged; what depends on "
-            "sigma_h may be biased"
+            f"{n_divergent} {what} of sigma_h diverged; what depends on sigma_h may be biased"
         )
     return tuple(found)

@@ -115,6 +115,15 @@ class Estimator(BaseEstimator):
             raise InputError(f"knowledge must be a mtgbn.Knowledge or a dict; got {knowledge!r}")
         return knowledge.resolve(self.variables_ if variables is None else variables)
 
+    def settles_directions(self, variables: tuple[str, ...] | None = None) -> bool:
+        """Whether prior knowledge excludes a direction of any pair, or requires an edge.
+
+        A largest number of parents does not: all members of a Markov equivalence class have the same
+        numbers of parents, up to their order.
+        """
+        limits = self.resolved_knowledge(variables)
+        return bool(limits.required.any() or (limits.allowed != limits.allowed.T).any())
+
     def store_graphs(
         self,
         tasks: Tasks,
@@ -169,11 +178,12 @@ class Estimator(BaseEstimator):
     def _align_directions(self, weights: np.ndarray | None = None) -> None:
         """Choose the member of each task's Markov equivalence class that agrees best with the others.
 
-        With prior knowledge the classes have members that it excludes, and the graphs stay as found.
+        Where prior knowledge settles directions, the classes have members that it excludes, and the
+        graphs stay as found.
         """
         self.agreement_: float = np.nan
         self.order_: tuple[str, ...] | None = None
-        if self.knowledge is not None:
+        if self.settles_directions():
             return
         order = Ordering.of(self.tasks_).variable_order
         consensus = agreeing_members(self.cpdags_, order, weights)

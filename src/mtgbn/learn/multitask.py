@@ -277,7 +277,7 @@ class MTGBN(IterativeEstimator):
             seeds=seeds,
         )
         graph = learned.graph
-        if self.knowledge is None:
+        if not self.settles_directions():
             classes = np.concatenate([self.cpdags_, learned.cpdag[None]])
             order = Ordering.of(self.tasks_).variable_order
             graph = agreeing_members(classes, order).graphs[-1]

@@ -25,7 +25,7 @@ from mtgbn.results.fit_tables import edge_table, probability_table
 
 RESULT_FILE = "result.json"
 GRAPH_FORMATS = {"graphml": to_graphml, "dot": to_dot}
-_FORMAT = "mtgbn result 2"
+_FORMAT = "mtgbn result 3"
 _EDGES_FILE = "edges.tsv"
 _NETWORKS_FILE = "networks.npz"
 
@@ -193,7 +193,13 @@ def read_description(folder: Path) -> dict[str, Any]:
         about = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise _damaged(path, str(error)) from error
-    if not isinstance(about, dict) or about.get("format") != _FORMAT:
+    if isinstance(about, dict) and re.fullmatch(r"mtgbn result \d+", str(about.get("format"))):
+        if about["format"] != _FORMAT:
+            raise InputError(
+                f"{path} was written by another version of mtgbn ({about['format']!r}, now "
+                f"{_FORMAT!r}); fit again, or read it with that version"
+            )
+    else:
         raise _damaged(path, f"it is not in the format {_FORMAT!r}")
     if about.pop("digest", None) != _digest(about):
         raise _damaged(path, "its contents were changed")
