@@ -10,10 +10,10 @@ demo: $(VENV)/.installed-report
 	$(BIN)/mtgbn demo
 
 test: lint browser prepare
-	$(BIN)/python -m pytest -n auto -m "not slow"
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
 
 test-full: lint browser prepare
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 # What the workers of pytest would all do at once. ArviZ notes the day of its first import in a file, and
 # two workers that do so together fail. Kernels are compiled once for all of them.

@@ -36,9 +36,8 @@ def test_tasks_together_are_ahead_of_each_alone_and_of_all_as_one(row):
         assert found["map"][3] <= found["SIG"][3]
 
 
-@pytest.mark.parametrize(
-    "row", ["thr 60, n 50", pytest.param("thr 200, n 250", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("row", ["thr 60, n 50", "thr 200, n 250"])
 def test_probabilities_make_no_more_mistakes(row):
     found = adaptive.measure(row, 0, 300)
     assert found["posterior"][0] <= found["map"][0]
@@ -62,6 +61,7 @@ def test_the_panel_finds_one_changed_bit(tmp_path, capsys):
     assert capsys.readouterr().out.startswith("different: pooled/covariances_\n")
 
 
+@pytest.mark.slow
 def test_missing_values_cost_less_than_filling_in_or_dropping():
     complete, drawn, filled, dropped = np.sum(
         [missing.measure("thr 60", seed) for seed in range(2)], axis=0

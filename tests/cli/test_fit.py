@@ -623,6 +623,7 @@ def test_an_interrupted_fit_asks_for_resume_and_refuses_other_settings(
 
 
 @pytest.mark.filterwarnings("ignore")  # of the cluster's own making
+@pytest.mark.slow  # tests/learn/test_dask.py has the same without the command
 def test_scheduler_gives_the_same_bytes(data, fitted, tmp_path):
     options = {"processes": True, "dashboard_address": None, "silence_logs": 50}
     with (

@@ -83,6 +83,7 @@ def test_a_finished_run_computes_nothing(finished):
     assert stored(finished) == before
 
 
+@pytest.mark.slow
 def test_parts_of_a_plan_add_up_to_the_whole(finished, tmp_path):
     """Some settings and repetitions in one process, then all in two, give what one process gives."""
     some = [*FAST[:-1], "2", "--only", "n_tasks=2.0", "--jobs", 1]
