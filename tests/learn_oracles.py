@@ -78,7 +78,7 @@ def all_dags(p):
     return dags
 
 
-def pose_joint(tasks, seed=0, *, nu0=None, **settings):
+def pose_joint(tasks, seed=0, *, nu0=None, min_strength=0.0, **settings):
     """A `JointProblem` without an estimator; tasks and variables stay in their order."""
     return JointProblem(
         tasks=tasks,
@@ -86,6 +86,7 @@ def pose_joint(tasks, seed=0, *, nu0=None, **settings):
         nu0=nu0,
         edge_prior=EdgePriorChoice(EdgePrior(0.4, 3.0)),
         shares_directions=True,
+        min_strength=min_strength,
         search=SearchSettings(),
         seeds=np.random.SeedSequence(seed),
         **{"n_draws": 20, "n_rounds": 100, "tolerance": 0.1, "max_iter": 50, **settings},

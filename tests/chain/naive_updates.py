@@ -266,7 +266,7 @@ class Walk:
 
         def score(node, parents):
             value = family_score(prior, delta, state.scatters[t], data.ns[t], node, tuple(parents))
-            return value + sum(log_odds[a, node] for a in parents)
+            return value + sum(log_odds[a, node] - data.edge_costs[t] for a in parents)
 
         self.score = score
 
@@ -561,7 +561,8 @@ def run_chain(data, state, rng, n_rounds, *, adapts):
             log_density=likelihood
             + log_prior_of_delta(delta)
             + log_probability_of_edges(data, state)
-            + share,
+            + share
+            - data.edge_costs @ state.adjacencies.sum(axis=(1, 2)),
             n_edges=state.adjacencies.sum(),
             acceptance=acceptance,
             members=state.members.copy(),

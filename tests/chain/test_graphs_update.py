@@ -52,9 +52,11 @@ def without_data(m, p, **options):
 # The twin.
 
 
-@pytest.mark.parametrize("knows", [False, True])
-@pytest.mark.parametrize("agreement", [0.8, np.inf])
-def test_it_is_its_twin(agreement, knows):
+@pytest.mark.parametrize(
+    ("agreement", "knows", "min_strength"),
+    [(0.8, False, 0.0), (0.8, True, 0.4), (np.inf, False, 0.4), (np.inf, True, 0.0)],
+)
+def test_it_is_its_twin(agreement, knows, min_strength):
     p = 5
     constraints = some_constraints(p) if knows else None
     arrays = some_arrays(3, p, rows=10, seed=4)
@@ -65,6 +67,7 @@ def test_it_is_its_twin(agreement, knows):
             members=members,
             constraints=constraints,
             agreement=agreement,
+            min_strength=min_strength,
             n_moves=250,
         )
         state = with_edge_prior(state, PRIOR, EdgePrior(0.4, np.inf))

@@ -17,6 +17,7 @@ SETTINGS = {
     "delta": {"samples_membership": False, "agreement": 1.5},
     "membership": {"samples_delta": False, "agreement": 1.5},
     "knowledge": {"constraints": some_constraints(4), "agreement": 1.5},
+    "costs of edges": {"agreement": 1.5, "min_strength": 0.4},
     "edge prior": {"samples_edge_prior": True},
     "missing values": {"tasks": incomplete_tasks(), "samples_edge_prior": True, "agreement": 0.8},
 }

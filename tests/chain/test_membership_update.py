@@ -109,6 +109,7 @@ def log_density_of_task(data, state, t, graph, is_member, sigma_h):
     state = copy_of(state)
     state.adjacencies[t] = graph
     value = naive_updates.log_likelihood(data, state, t, sigma_h, is_member)
+    value -= data.edge_costs[t] * graph.sum()
     for i, j in itertools.combinations(topological_order(graph), 2):
         if data.free[i, j]:
             odds = naive_updates.log_odds_of_edge(data, state, t, i, j, is_member)
@@ -141,9 +142,12 @@ def reassigned(data, state, sigma_h, single_graphs):
     return state
 
 
+@pytest.mark.parametrize("min_strength", [0.0, 0.3])
 @pytest.mark.parametrize("knows", [False, True])
 @pytest.mark.parametrize("agreement", [0.8, np.inf])
-def test_tasks_join_or_leave_where_another_graph_makes_that_more_probable(agreement, knows):
+def test_tasks_join_or_leave_where_another_graph_makes_that_more_probable(
+    agreement, knows, min_strength
+):
     constraints, graphs = None, GRAPHS.copy()
     if knows:
         constraints = some_constraints(4)
@@ -160,6 +164,7 @@ def test_tasks_join_or_leave_where_another_graph_makes_that_more_probable(agreem
             members=np.arange(m) < n_members,
             prior=prior,
             agreement=agreement,
+            min_strength=min_strength,
         )
         state = with_edge_prior(state, prior, SINGLE)
         before, sigma_h = copy_of(state), scale * 10.0 * state.centre

@@ -127,6 +127,7 @@ def test_every_option_of_a_method_is_a_parameter_of_its_estimator(method):
     ("method", "own_options", "own_parameters"),
     [
         ("mtgbn", ["--own-directions"], {"inference": "map", "shared_directions": False}),
+        ("mtgbn", ["--min-strength", "0.2"], {"min_strength": 0.2}),
         (
             "paper",
             ["--structure-prior", "scale_free", "--search", "mmhc", "--candidates", "pooled"],

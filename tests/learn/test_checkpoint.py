@@ -203,6 +203,7 @@ def test_seeds_of_every_kind_are_kept(seeds, tmp_path):
         ({"n_draws": 30}, "of a fit with n_draws=12, not 30"),
         ({"tol": 0.2}, "of a fit with tol=0.0, not 0.2"),
         ({"shared_directions": False}, "shared_directions=True, not False"),
+        ({"min_strength": 0.1}, "min_strength=0.0, not 0.1"),
         ({"inference": "posterior"}, "inference='map', not 'posterior'"),
         ({"missing": "em"}, "missing='error', not 'em'"),
         ({"n_rounds": 30}, "n_rounds=1600, not 30"),

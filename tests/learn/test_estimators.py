@@ -261,6 +261,8 @@ def test_settings_that_make_no_sense(cls, settings, message):
         ((MTGBN,), {"n_rounds": 100.0}, "n_rounds must be a whole number"),
         ((MTGBN,), {"missing": "drop"}, "missing must be 'error' or 'em'; got 'drop'"),
         ((MTGBN,), {"shared_directions": 1}, "shared_directions must be True or False; got 1"),
+        ((MTGBN, SIG, AVG), {"min_strength": 1.0}, "min_strength must be a partial correlation"),
+        ((MTGBN, SIG, AVG), {"min_strength": "auto"}, "min_strength must be a partial correlation"),
         ((PaperMTGBN,), {"structure_prior": "flat"}, "structure_prior must be .*got 'flat'"),
         ((PaperMTGBN,), {"structure_prior": "uniform"}, "structure_prior must be .*got 'uniform'"),
         (

@@ -89,6 +89,7 @@ def _record(data, state, sigma_h, k, trace):
             for j in range(p):
                 if adjacencies[t, i, j]:
                     n_edges += 1
+                    value -= data.edge_costs[t]
                     end_counts[t, i, j] += 1
     # The share of members is uniform a priori.
     value += lgamma(n_members + 1.0) + lgamma(m - n_members + 1.0) - lgamma(m + 2.0)

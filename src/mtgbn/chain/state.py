@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mtgbn.graphs.dags import descendants, topological_order
-from mtgbn.model.edge_prior import EdgePrior, free_pairs, one_way_log_odds
+from mtgbn.model.edge_prior import EdgePrior, edge_costs, free_pairs, one_way_log_odds
 from mtgbn.model.posterior import HyperPrior
 from mtgbn.model.unstructured import unstructured_sigma_h
 from mtgbn.search.knowledge import Constraints
@@ -44,6 +44,8 @@ class ChainData(NamedTuple):
     one_way : array (p, p)
         What is added to the log prior odds of edges that can go one way only; see
         `one_way_log_odds`.
+    edge_costs : array (m,)
+        What every edge of a task costs, in nats; see `edge_costs` in `mtgbn.model.edge_prior`.
     agreement : float
         How independent the directions of shared edges are; infinity where tasks share no
         directions.
@@ -70,6 +72,7 @@ class ChainData(NamedTuple):
     max_parents: int
     free: np.ndarray
     one_way: np.ndarray
+    edge_costs: np.ndarray
     agreement: float
     incomplete: np.ndarray
     row_starts: np.ndarray
@@ -146,7 +149,8 @@ class ChainTrace(NamedTuple):
     delta, density, similarity : array (rounds,)
         ``density`` is r of the first pair, which all pairs have in common where r is sampled.
     log_density : array (rounds,)
-        Log density of data, graphs, membership and ln delta, given Psi and the edge prior.
+        Log density of data, graphs, membership and ln delta, given Psi and the edge prior, minus
+        the costs of all edges.
     n_edges, acceptance : array (rounds,)
         Number of edges in all tasks; acceptance probability of HMC.
     members : array (rounds, m) of bool
@@ -188,6 +192,7 @@ def chain_data(
     constraints: Constraints,
     *,
     agreement: float = np.inf,
+    min_strength: float = 0.0,
     n_moves: int,
     samples_delta: bool = True,
     samples_membership: bool = True,
@@ -212,6 +217,7 @@ def chain_data(
         max_parents=int(constraints.max_parents),
         free=free_pairs(allowed, required),
         one_way=one_way_log_odds(allowed),
+        edge_costs=edge_costs(tasks.ns, min_strength),
         agreement=float(agreement),
         incomplete=np.array(incomplete, dtype=np.int64),
         row_starts=np.cumsum([0, *map(len, rows)]),

@@ -57,6 +57,13 @@ OPTIONS = {
         "similarity (small: alike); or a CSV or TSV file with the probability of every pair, and the "
         "variables' names in its rows and columns. [default: shared]",
     ),
+    "min_strength": option(
+        "--min-strength",
+        type=click.FloatRange(0, 1, max_open=True),
+        default=0.0,
+        help="The weakest partial correlation that counts as an edge; effects that all tasks share "
+        "are otherwise found however small they are.",
+    ),
     "shared_directions": option(
         "--shared-directions/--own-directions",
         default=True,
@@ -102,17 +109,19 @@ OPTIONS = {
 # Parameters that one kind of inference does not use.
 _UNUSED = {"map": ("n_rounds",), "posterior": ("n_draws", "max_iter", "tol")}
 # Parameters of MTGBN that comparisons set.
-COMPARISON_PARAMETERS = ("inference", "n_rounds", "nu0", "n_restarts", "n_draws", "max_iter")
+COMPARISON_PARAMETERS = (
+    *("inference", "n_rounds", "nu0", "min_strength", "n_restarts", "n_draws", "max_iter"),
+)
 _MTGBN_PARAMETERS = tuple(
     name for name in OPTIONS if name not in ("structure_prior", "search", "candidates")
 )
 _SINGLE_TASK_PARAMETERS = (
-    *("edge_prior", "search", "n_restarts", "tabu", "candidates", "knowledge", "n_jobs"),
-    "random_state",
+    *("edge_prior", "min_strength", "search", "n_restarts", "tabu", "candidates", "knowledge"),
+    *("n_jobs", "random_state"),
 )
 _PAPER_PARAMETERS = (
     *("structure_prior", "nu0", "n_draws", "max_iter", "tol"),
-    *_SINGLE_TASK_PARAMETERS,
+    *(name for name in _SINGLE_TASK_PARAMETERS if name != "min_strength"),
 )
 
 

@@ -87,6 +87,7 @@ def match_methods(
         if method == "sig":
             used = SIG(
                 edge_prior="density",
+                min_strength=getattr(estimator, "min_strength", 0.0),
                 knowledge=estimator.knowledge,
                 n_jobs=estimator.n_jobs,
                 random_state=random_state,

@@ -10,7 +10,12 @@ from mtgbn.errors import InputError
 from mtgbn.learn.estimator import Estimator, single_network
 from mtgbn.learn.ordering import Ordering
 from mtgbn.learn.parallel import no_progress
-from mtgbn.learn.parameter_checks import ParameterTable, a_seed, number_of_jobs
+from mtgbn.learn.parameter_checks import (
+    ParameterTable,
+    a_correlation,
+    a_seed,
+    number_of_jobs,
+)
 from mtgbn.learn.parameters import Network, Parameters
 from mtgbn.learn.search_parameters import (
     SEARCH_PARAMETERS,
@@ -28,6 +33,7 @@ class _Baseline(Estimator):
 
     parameter_table: ClassVar[ParameterTable] = {
         **SEARCH_PARAMETERS,
+        "min_strength": a_correlation,
         "n_jobs": number_of_jobs,
         "random_state": a_seed,
     }
@@ -36,6 +42,7 @@ class _Baseline(Estimator):
         self,
         *,
         edge_prior: EdgePriorSetting = None,
+        min_strength: float = 0.0,
         search: Literal["boss", "mmhc"] = "boss",
         n_restarts: int | None = None,
         tabu: int | None = None,
@@ -45,6 +52,7 @@ class _Baseline(Estimator):
         random_state: int | np.random.SeedSequence | np.random.Generator | None = None,
     ) -> None:
         self.edge_prior = edge_prior
+        self.min_strength = min_strength
         self.search = search
         self.n_restarts = n_restarts
         self.tabu = tabu
@@ -75,6 +83,7 @@ class _Baseline(Estimator):
             candidate_constraints(self, ordering.tasks, knowledge),
             arranged(choice, ordering.variable_order),
             search_settings(self),
+            min_strength=self.min_strength,
             seeds=seeds,
             n_jobs=self.n_jobs,
             progress=progress or no_progress,
@@ -97,6 +106,8 @@ class SIG(_Baseline):
     edge_prior : optional
         "density": r is estimated from each task's graph; r; or a matrix or data frame of
         probabilities of the pairs. Default: r = 1/(p - 1).
+    min_strength : float
+        As for `MTGBN`; in the pooled data of `AVG`, too.
     search : {"boss", "mmhc"}
         Best order score search, or the paper's max-min hill climbing.
     n_restarts : int, optional

@@ -35,6 +35,7 @@ from mtgbn.model.edge_prior import (
     EdgePrior,
     EdgePriorChoice,
     agreement_of,
+    edge_costs,
     edge_counts,
     free_pairs,
     shared_edge_prior,
@@ -76,6 +77,8 @@ class JointProblem(NamedTuple):
         None: delta is sampled.
     edge_prior : EdgePriorChoice
     shares_directions : bool
+    min_strength : float
+        The weakest partial correlation that counts.
     search : SearchSettings
     n_draws : int
         Draws of sigma_h over which searches average.
@@ -92,6 +95,7 @@ class JointProblem(NamedTuple):
     nu0: float | None
     edge_prior: EdgePriorChoice
     shares_directions: bool
+    min_strength: float
     search: SearchSettings
     n_draws: int
     n_rounds: int
@@ -204,6 +208,7 @@ def start(problem: JointProblem, n_jobs: int | None, progress: Progress) -> Join
         (problem.constraints,) * len(tasks),
         problem.edge_prior,
         problem.search,
+        min_strength=problem.min_strength,
         seeds=problem.seeds,
         n_jobs=n_jobs,
         progress=progress,
@@ -238,6 +243,7 @@ def _pooled_graph(problem: JointProblem, tasks: Tasks, n_jobs: int | None) -> np
         (problem.constraints,),
         problem.edge_prior,
         problem.search,
+        min_strength=problem.min_strength,
         seeds=problem.seeds,
         n_jobs=n_jobs,
         progress=no_progress,
@@ -290,6 +296,7 @@ def _chain_data(problem: JointProblem, edge_prior: EdgePrior, n_moves: int) -> C
         problem.tasks,
         problem.constraints,
         agreement=agreement,
+        min_strength=problem.min_strength,
         n_moves=n_moves,
         samples_delta=problem.nu0 is None,
         samples_edge_prior=problem.samples_edge_prior,
@@ -444,7 +451,7 @@ def _joined(record: Record, new: Record) -> Record:
 
 
 def log_odds_by_chain(problem: JointProblem, state: JointState) -> np.ndarray:
-    """Mean prior log odds of the edges of every task, by chain: (chains, m, p, p)."""
+    """Mean prior log odds minus costs of the edges of every task, by chain: (chains, m, p, p)."""
     record = state.gathered
     by_chain = record.log_odds.copy()
     prior = state.single_edge_prior or state.edge_prior
@@ -452,7 +459,7 @@ def log_odds_by_chain(problem: JointProblem, state: JointState) -> np.ndarray:
         prior = EdgePrior(float(record.density.mean()), np.inf)
     single = prior.single().matrix_of_log_odds(problem.tasks.n_variables)
     by_chain[:, ~(record.membership > 0.5)] = single
-    return by_chain
+    return by_chain - edge_costs(problem.tasks.ns, problem.min_strength)[:, None, None]
 
 
 def search_all(

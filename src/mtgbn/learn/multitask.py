@@ -20,6 +20,7 @@ from mtgbn.learn.ordering import Ordering, agreeing_members
 from mtgbn.learn.parallel import Progress, no_progress
 from mtgbn.learn.parameter_checks import (
     ParameterTable,
+    a_correlation,
     a_flag,
     a_seed,
     at_least_zero,
@@ -67,6 +68,10 @@ class MTGBN(IterativeEstimator):
         tasks. "density": r alone is, and tasks share no edges. "sampled": both are sampled with the
         graphs. r or (r, s): fixed. A matrix or data frame of the probabilities of the pairs, alone or
         with s: fixed. Without s, tasks share neither edges nor directions.
+    min_strength : float
+        The weakest partial correlation that counts as an edge: in every task, an edge must be worth
+        at least what an effect of this size is worth in the task's own data. 0: no such limit, and
+        with many tasks effects are found however small they are. Cohen calls .1 a small effect.
     shared_directions : bool
         Whether an edge is likely to have the direction that it has in the other tasks.
     n_restarts : int
@@ -154,6 +159,7 @@ class MTGBN(IterativeEstimator):
 
     parameter_table: ClassVar[ParameterTable] = {
         "inference": one_of("map", "posterior"),
+        "min_strength": a_correlation,
         "shared_directions": a_flag,
         "n_restarts": whole(0, MAX_EFFORT),
         "tabu": whole(0, MAX_EFFORT),
@@ -172,6 +178,7 @@ class MTGBN(IterativeEstimator):
         inference: Literal["map", "posterior"] = "map",
         nu0: float | Literal["auto"] | None = "auto",
         edge_prior: EdgePriorSetting = "shared",
+        min_strength: float = 0.0,
         shared_directions: bool = True,
         n_restarts: int = 10,
         tabu: int = 10,
@@ -187,6 +194,7 @@ class MTGBN(IterativeEstimator):
         self.inference = inference
         self.nu0 = nu0
         self.edge_prior = edge_prior
+        self.min_strength = min_strength
         self.shared_directions = shared_directions
         self.n_restarts = n_restarts
         self.tabu = tabu
@@ -346,6 +354,7 @@ class MTGBN(IterativeEstimator):
             nu0=None if nu0 is None else float(nu0),
             edge_prior=arranged(choice, ordering.variable_order),
             shares_directions=bool(self.shared_directions),
+            min_strength=float(self.min_strength),
             search=self._search_settings(),
             n_draws=self.n_draws,
             n_rounds=self.n_rounds,

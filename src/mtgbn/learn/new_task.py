@@ -20,6 +20,7 @@ from mtgbn.learn.single_task import learn_single_tasks, search_task, single_sigm
 from mtgbn.model.edge_prior import (
     EdgePriorChoice,
     agreement_of,
+    edge_costs,
     log_odds_of_directions,
     one_way_log_odds,
 )
@@ -64,7 +65,7 @@ class LearnedTask(NamedTuple):
 
 
 class _Terms(NamedTuple):
-    """What is known a priori: draws of sigma_h (N, p, p), delta, log odds of edges (p, p)."""
+    """Draws of sigma_h (N, p, p), delta, and log odds minus costs of edges (p, p)."""
 
     draws: np.ndarray
     delta: float
@@ -85,9 +86,11 @@ def learn_new_task(
     scatter, n = task.scatters[0], task.ns[0]
     if single:
         choice = fitted.edge_prior_choice(task.variables)
-        start, terms = _learn_single(task, constraints, choice, search, search_seed)
+        start, terms = _learn_single(
+            task, constraints, choice, search, search_seed, min_strength=fitted.min_strength
+        )
     else:
-        terms = _terms_of_cohort(fitted)
+        terms = _terms_of_cohort(fitted, n)
         start = search_task(
             scatter=scatter,
             n=n,
@@ -114,8 +117,8 @@ def learn_new_task(
     )
 
 
-def _terms_of_cohort(fitted: Any) -> _Terms:
-    """What the members say: draws of sigma_h, delta, and the odds of edges and directions."""
+def _terms_of_cohort(fitted: Any, n: float) -> _Terms:
+    """What the members say: draws of sigma_h, delta, and the odds of edges in a task of n rows."""
     p = len(fitted.variables_)
     members = fitted.graphs_[fitted.membership_ > 0.5]
     counts = members.sum(axis=0)
@@ -125,7 +128,7 @@ def _terms_of_cohort(fitted: Any) -> _Terms:
         agreement = agreement_of(len(fitted.tasks_), fitted.edge_prior_)
         odds = odds + log_odds_of_directions(counts, counts + counts.T, agreement)
     draws = np.ascontiguousarray(fitted.draws_.sigma_h.reshape(-1, p, p))
-    return _Terms(draws, fitted.nu0_ - p + 1, odds)
+    return _Terms(draws, fitted.nu0_ - p + 1, odds - edge_costs(n, fitted.min_strength))
 
 
 def _learn_single(
@@ -134,18 +137,28 @@ def _learn_single(
     edge_prior: EdgePriorChoice,
     search: SearchSettings,
     seed: np.random.SeedSequence,
+    *,
+    min_strength: float,
 ) -> tuple[np.ndarray, _Terms]:
     """Graph of a single task, and the terms on which it was found."""
     p = task.n_variables
     (graph,), (density,) = learn_single_tasks(
-        task, (constraints,), edge_prior, search, seeds=seed, n_jobs=1, progress=no_progress
+        task,
+        (constraints,),
+        edge_prior,
+        search,
+        min_strength=min_strength,
+        seeds=seed,
+        n_jobs=1,
+        progress=no_progress,
     )
     prior = edge_prior.prior.single()
     if not edge_prior.is_fixed:
         prior = prior._replace(density=float(density))
     sigma_h = single_sigma_h(task.scatters[0], task.ns[0])
     draws = np.broadcast_to(sigma_h, (_MAX_DRAWS, p, p))
-    return graph, _Terms(draws, SINGLE_DELTA, prior.matrix_of_log_odds(p))
+    odds = prior.matrix_of_log_odds(p) - edge_costs(task.ns[0], min_strength)
+    return graph, _Terms(draws, SINGLE_DELTA, odds)
 
 
 def _sample_graphs(

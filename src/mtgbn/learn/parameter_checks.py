@@ -52,6 +52,12 @@ def at_least_zero(name: str, value: Any) -> None:
         raise InputError(f"{name} must be a number of at least 0; got {value!r}")
 
 
+def a_correlation(name: str, value: Any) -> None:
+    """The size of a correlation."""
+    if not (is_number(value) and 0 <= value < 1):
+        raise InputError(f"{name} must be a partial correlation from 0 to below 1; got {value!r}")
+
+
 def a_flag(name: str, value: Any) -> None:
     """True or False."""
     if not isinstance(value, bool | np.bool_):

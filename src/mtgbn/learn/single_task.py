@@ -12,6 +12,7 @@ from mtgbn.learn.parallel import Progress, in_parallel
 from mtgbn.model.edge_prior import (
     EdgePrior,
     EdgePriorChoice,
+    edge_costs,
     edge_counts,
     free_pairs,
     smoothed_density,
@@ -77,12 +78,14 @@ def learn_single_tasks(
     edge_prior: EdgePriorChoice,
     search: SearchSettings,
     *,
+    min_strength: float = 0.0,
     seeds: np.random.SeedSequence,
     n_jobs: int | None,
     progress: Progress,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Search every task as a single task, with a vague prior around its own variances.
 
+    Every edge costs what an effect of ``min_strength`` is worth in the task's data.
     Returns the graphs (m, p, p) and the density of each task's edge prior (m,): the given one, or the
     one that was estimated from the task's own graph.
     """
@@ -94,6 +97,7 @@ def learn_single_tasks(
                 "scatter": scatter,
                 "n": n,
                 "edge_prior": edge_prior,
+                "min_strength": min_strength,
                 "constraints": limits,
                 "search": search,
                 "seed": seed,
@@ -113,6 +117,7 @@ def _search_single_task(
     scatter: np.ndarray,
     n: float,
     edge_prior: EdgePriorChoice,
+    min_strength: float,
     constraints: Constraints,
     search: SearchSettings,
     seed: np.random.SeedSequence,
@@ -130,7 +135,7 @@ def _search_single_task(
             n=n,
             draws=single_sigma_h(scatter, n),
             nu0=single_nu0(p),
-            log_odds=prior.matrix_of_log_odds(p),
+            log_odds=prior.matrix_of_log_odds(p) - edge_costs(n, min_strength),
             constraints=constraints,
             search=search,
             initial=initial,

@@ -135,6 +135,16 @@ def log_odds_of_directions(
     return np.log1p((n_forward - n_joined / 2) / (agreement + n_joined / 2))
 
 
+def edge_costs(ns: np.ndarray | float, min_strength: float) -> np.ndarray:
+    """What an edge must be worth in a task's own data, in nats, for every n of ``ns``.
+
+    An effect with the partial correlation rho raises the log likelihood of n rows by
+    -(n/2) ln(1 - rho^2). An edge counts from rho = ``min_strength`` on, so that the gain of the weakest
+    one is subtracted from the log likelihood for every edge of a graph (docs/model.md, section 11).
+    """
+    return -0.5 * np.asarray(ns, dtype=float) * np.log1p(-(min_strength**2))
+
+
 def agreement_of(n_tasks: int, edge_prior: EdgePrior) -> float:
     """How independent the directions of shared edges are; infinity where tasks share no edges."""
     return _AGREEMENT_PER_TASK * n_tasks if np.isfinite(edge_prior.similarity) else np.inf
@@ -329,7 +339,7 @@ class EdgeTerms(NamedTuple):
     single_log_odds: np.ndarray
 
 
-@kernel(error_model="numpy")
+@kernel(error_model="numpy", forceinline=True)
 def log_odds_of_edge(terms, i, j, n_forward, n_backward, n_others):
     """Log odds of i -> j given that n_forward of n_others members have i -> j, n_backward j -> i."""
     r, s = terms.density[i, j], terms.similarity
@@ -380,7 +390,7 @@ def add_edges(adjacency, counts, weight):
                 counts[i, j] += weight
 
 
-@kernel
+@kernel(forceinline=True)
 def softplus(x):
     """ln(1 + exp(x))."""
     return log1p(np.exp(x)) if x < 0.0 else x + log1p(np.exp(-x))

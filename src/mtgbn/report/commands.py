@@ -14,6 +14,7 @@ _FLAGS = {
     "inference": "--inference",
     "nu0": "--nu0",
     "edge_prior": "--edge-prior",
+    "min_strength": "--min-strength",
     "structure_prior": "--structure-prior",
     "search": "--search",
     "n_restarts": "--restarts",

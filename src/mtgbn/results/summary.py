@@ -66,6 +66,10 @@ def fit_in_words(estimator: FittedEstimator) -> list[str]:
         )
     else:
         lines.append(f"Edge prior {_density(estimator)}.")
+    if (min_strength := getattr(estimator, "min_strength", 0.0)) > 0:
+        lines.append(
+            f"The weakest partial correlation that counts as an edge is {min_strength:.3g}."
+        )
     if hasattr(estimator, "relatedness_"):
         lines += estimator.relatedness_.in_words()
     # There is nothing to say about AVG's one graph, nor if no direction was chosen.

@@ -66,7 +66,7 @@ def update_graphs(rng, data, state, sigma_h, move_counts):
     scores = empty_scores(p)
     n_members = members.sum()
     for t in range(m):
-        adjacency, is_member = adjacencies[t], members[t]
+        adjacency, is_member, cost = adjacencies[t], members[t], data.edge_costs[t]
         if is_member:
             add_edges(adjacency, counts, -1)
             prepare_scores(scores, scatters[t], ns[t], sigma_h, delta, data.max_parents)
@@ -78,7 +78,7 @@ def update_graphs(rng, data, state, sigma_h, move_counts):
                 if is_member:
                     forward, backward = counts[i, j], counts[j, i]
                     odds = log_odds_of_edge(terms, i, j, forward, backward, n_members - 1)
-                scores.log_odds[i, j] = odds + one_way[i, j]
+                scores.log_odds[i, j] = odds + one_way[i, j] - cost
         walk(rng, adjacency, state.orders[t], scores, limits, data.n_moves, move_counts[t])
         if is_member:
             add_edges(adjacency, counts, 1)
@@ -343,7 +343,7 @@ def _objects(adjacency, order, first, last):
     return False
 
 
-@kernel(error_model="numpy")
+@kernel(error_model="numpy", forceinline=True)
 def _sweep(rng, scores, limits, node, candidates, mask, goal, is_back, trial):
     """Draw for every candidate in turn whether it is a parent of the node, given the others.
 

@@ -144,4 +144,5 @@ def _best_graph(
         values[position] += (
             log_odds[graph & open_edges].sum() - np.logaddexp(0, log_odds[open_edges]).sum()
         )
+        values[position] -= data.edge_costs[t] * graph.sum()
     return values.max(), graphs[values.argmax()]
