@@ -599,6 +599,15 @@ def test_killed_ten_times_and_resumed_gives_the_same_bytes(data, tmp_path):
     check_kills(data, tmp_path, 10)
 
 
+def test_a_checkpoint_beside_a_finished_result_goes(data, fitted, tmp_path):
+    """A fit that is killed between its last two steps leaves it."""
+    shutil.copytree(fitted, tmp_path / "out")
+    (tmp_path / "out/checkpoint.npz").write_bytes(b"of a fit that has ended")
+    os.utime(tmp_path / "out/checkpoint.npz", (0, 0))
+    assert run("fit", data / "tasks", tmp_path / "out", "--resume").exit_code == 0
+    assert contents(tmp_path / "out") == contents(fitted)
+
+
 def test_an_interrupted_fit_asks_for_resume_and_refuses_other_settings(
     data, fitted, tmp_path, monkeypatch
 ):

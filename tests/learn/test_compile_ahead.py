@@ -16,12 +16,12 @@ from mtgbn.learn.compile_ahead import compiling_chains
 FIT = """
 import json, warnings
 from mtgbn import MTGBN
-from mtgbn.sampling.rounds import make_rounds
+from mtgbn.chain.kernel import run_rounds
 from mtgbn.simulate import simulate_tasks
 tasks = simulate_tasks(4, 3, 60, random_state=1).tasks
 warnings.simplefilter("ignore")
 graphs = MTGBN(random_state=1).fit(tasks).graphs_
-stats = make_rounds.stats
+stats = run_rounds.stats
 print(json.dumps([graphs.tolist(), sum(stats.cache_hits.values()), sum(stats.cache_misses.values())]))
 """
 

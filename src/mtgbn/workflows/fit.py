@@ -121,7 +121,8 @@ def fit_folder(
                     page = folder / REPORT_FILE
                     if report and not page.exists():  # the fit ended before its report was written
                         add_report(folder, tell, folder)
-                    return FitRun(folder, finished, page if page.exists() else None, 0.0, True)
+                    shown = page if page.exists() else None
+                    return _without_checkpoint(FitRun(folder, finished, shown, 0.0, True))
             _clean(folder, estimator, resume=if_exists == "resume")
             options: dict[str, Any] = {"progress": progress}
             if _keeps_checkpoints(estimator):
@@ -132,9 +133,8 @@ def fit_folder(
             formats: dict[str, Any] = {"graph_formats": graph_formats, "draws_format": draws_format}
             save_result(estimator, folder, reading=reading, **formats)
             written = add_report(folder, tell, estimator, reading=reading) if report else None
-            run = FitRun(folder, estimator, written, time.monotonic() - start, False)
-            if run.converged:  # otherwise a fit with a larger max_iter can resume from it
-                (folder / _CHECKPOINT).unlink(missing_ok=True)
+            seconds = time.monotonic() - start
+            run = _without_checkpoint(FitRun(folder, estimator, written, seconds, False))
     except Exception:
         if is_new:
             with contextlib.suppress(OSError):  # it holds a checkpoint
@@ -163,6 +163,21 @@ def _check_folder(data: str | os.PathLike[str], folder: Path, if_exists: str) ->
     others = [name for name in os.listdir(folder) if not name.endswith(".part")]
     if others and not (has_result or has_checkpoint):
         raise InputError(f"{str(folder)!r} holds other files; give a new or empty folder")
+
+
+def _without_checkpoint(run: FitRun) -> FitRun:
+    """Remove the checkpoint of a fit that has converged.
+
+    A fit that has not converged can resume from it with a larger max_iter. A killed fit may leave the
+    checkpoint beside its finished result; a checkpoint that is newer than the result is one of a fit
+    that was to replace the result.
+    """
+    checkpoint, result = run.folder / _CHECKPOINT, run.folder / RESULT_FILE
+    if not (run.converged and checkpoint.exists()):
+        return run
+    if checkpoint.stat().st_mtime_ns <= result.stat().st_mtime_ns:
+        checkpoint.unlink()
+    return run
 
 
 def _keeps_checkpoints(estimator: AnyEstimator) -> bool:
