@@ -85,6 +85,13 @@ def test_series_are_autocorrelated(misfit):
     assert (lag_one(many_rows(misfit).arrays[0]) > 0.4).all()
 
 
+def test_autocorrelation_grows_with_the_strength():
+    expected = {0.0: 0.0, 0.5: 0.36, 1.0: 0.6, 2.0: 0.6**0.5}
+    for strength, correlation in expected.items():
+        rows = many_rows("autocorrelated", strength, edges_per_variable=0).arrays[0]
+        assert lag_one(rows) == pytest.approx(correlation, abs=0.02)
+
+
 def test_autocorrelated_rows_have_the_right_network_otherwise():
     left = residuals(many_rows("autocorrelated"))
     # The effective number of rows is about (1 - .36)/(1 + .36) of them.

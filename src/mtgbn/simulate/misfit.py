@@ -150,7 +150,7 @@ def _rows(
     if misfit in ("autocorrelated", "lagged", "delays"):
         correlation = _AUTOCORRELATION
         if misfit == "autocorrelated":
-            correlation = 1 - (1 - _AUTOCORRELATION) / max(strength, 1) if strength else 0.0
+            correlation = _AUTOCORRELATION ** (1 / strength) if strength else 0.0
         noise = autoregression(correlation, size, rng)
     elif misfit == "heavy_tails" and strength > 0:
         degrees = 2 + (_TAIL_DEGREES - 2) / strength
