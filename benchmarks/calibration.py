@@ -1,6 +1,6 @@
 """Calibration of probabilities: simulations from the model that the chains sample from.
 
-Everything is drawn from its prior: the density r and the similarity s of the graphs, delta, Psi,
+Everything is drawn from its prior: the shares and frequencies of the kinds of pairs, delta, Psi,
 orders, DAGs, covariances, rows. Of all adjacencies with a probability of about x, a fraction of
 about x must then be present, and the rank of a true parameter among its draws must be uniform
 (simulation-based calibration; Talts et al. 2018, arXiv:1804.06788).
@@ -22,7 +22,7 @@ from benchmarks.problems import table
 from mtgbn import SIG
 from mtgbn.chain.run import run_chain
 from mtgbn.chain.state import chain_data, first_state
-from mtgbn.model.edge_prior import EdgePrior
+from mtgbn.model.edge_prior import N_FREQUENCIES, PairKinds, first_kinds
 from mtgbn.model.unstructured import TYPICAL_DELTA
 from mtgbn.search.knowledge import no_constraints
 from mtgbn.simulate.hierarchical import draw_covariance
@@ -62,7 +62,7 @@ class Truth(NamedTuple):
     psi: np.ndarray
     scales: np.ndarray
     delta: float
-    edge_prior: EdgePrior
+    kinds: PairKinds
 
 
 class Outcome(NamedTuple):
@@ -78,13 +78,20 @@ class Outcome(NamedTuple):
 def draw_truth(rng: np.random.Generator, p: int, m: int, n: int) -> Truth:
     """Draw everything from its prior."""
     scales = np.exp(rng.uniform(-1, 1, p))
-    r, correlation, share = rng.random(3)
-    s = 1 / correlation - 1
+    kinds = PairKinds(
+        *rng.dirichlet([p / 2, 0.5, 0.5]).tolist(),
+        rare=rng.beta(0.5, 9.5),
+        usual=rng.beta(9.5, 0.5),
+    )
+    share = rng.random()
     delta = TYPICAL_DELTA * share / (1 - share)
     psi = invwishart(p + 1, np.diag(scales)).rvs(random_state=rng)
     pairs = np.triu_indices(p, 1)
     common = np.zeros((p, p))
-    common[pairs] = rng.beta(s * r, s * (1 - r), len(pairs[0]))
+    varying = np.arange(1, N_FREQUENCIES + 1) / (N_FREQUENCIES + 1)
+    weights = [kinds.absent, kinds.common, *[kinds.varying / N_FREQUENCIES] * N_FREQUENCIES]
+    frequencies = [kinds.rare, kinds.usual, *varying]
+    common[pairs] = rng.choice(frequencies, len(pairs[0]), p=np.array(weights) / sum(weights))
     common += common.T
     adjacencies = np.zeros((m, p, p), dtype=bool)
     scatters = []
@@ -95,10 +102,10 @@ def draw_truth(rng: np.random.Generator, p: int, m: int, n: int) -> Truth:
         rows = rng.standard_normal((n, p)) @ np.linalg.cholesky(covariance).T
         scatters.append(rows.T @ rows)
     tasks = Tasks(scatters, np.full(m, float(n)))
-    return Truth(tasks, adjacencies, psi, scales, delta, EdgePrior(r, s))
+    return Truth(tasks, adjacencies, psi, scales, delta, kinds)
 
 
-def parameters(psi: np.ndarray, delta, density, similarity, n_edges) -> dict[str, np.ndarray]:
+def parameters(psi: np.ndarray, delta, kinds: np.ndarray, n_edges) -> dict[str, np.ndarray]:
     """Parameters to rank; of sigma_h two variances, two correlations and the determinant."""
     sigma_h = psi * np.asarray(delta)[..., None, None]
     deviations = np.sqrt(np.diagonal(sigma_h, axis1=-2, axis2=-1))
@@ -111,8 +118,9 @@ def parameters(psi: np.ndarray, delta, density, similarity, n_edges) -> dict[str
         "sigma_h, log determinant": np.linalg.slogdet(sigma_h)[1],
         "Psi, first variance": psi[..., 0, 0],
         "delta": np.asarray(delta),
-        "r": np.asarray(density),
-        "s": np.asarray(similarity),
+        "absent pairs": kinds[..., 0],
+        "common pairs": kinds[..., 1],
+        "frequency of common pairs": kinds[..., 4],
         "edges of all tasks": np.asarray(n_edges, dtype=float),
     }
 
@@ -128,22 +136,22 @@ def calibrate(setting: Setting, seed: int) -> Outcome:
         no_constraints(p),
         n_moves=MOVES_PER_PAIR * p * (p - 1) // 2,
         samples_membership=False,
-        samples_edge_prior=True,
     )._replace(psi_scales=truth.scales)
     single = SIG(random_state=seed).fit(truth.tasks).graphs_
     frequencies, draws = [], []
     for start in (single, np.zeros_like(single)):
         state = first_state(
-            data, truth.tasks, start, delta=FIRST_DELTA, edge_prior=EdgePrior(0.5, 1.0)
+            data, truth.tasks, start, delta=FIRST_DELTA, edge_prior=first_kinds(0.5)
         )
         _, state = run_chain(data, state, rng, max(setting.n_rounds // 3, 60), adapts=True)
         trace, _ = run_chain(data, state, rng, setting.n_rounds, adapts=False)
         directed = trace.move_frequencies
         frequencies.append(directed + np.swapaxes(directed, 1, 2))
-        numbers = (trace.psi, trace.delta, trace.density, trace.similarity, trace.n_edges)
+        numbers = (trace.psi, trace.delta, trace.kinds, trace.n_edges)
         places = np.linspace(0, setting.n_rounds - 1, N_RANKED // 2).round().astype(int)
         draws.append(parameters(*(values[places] for values in numbers)))
-    true = parameters(truth.psi, truth.delta, *truth.edge_prior, truth.adjacencies.sum())
+    kinds = np.array(truth.kinds)
+    true = parameters(truth.psi, truth.delta, kinds, truth.adjacencies.sum())
     ranks = {}
     for name, value in true.items():
         found = np.concatenate([chain[name] for chain in draws])
@@ -165,8 +173,8 @@ def calibrate(setting: Setting, seed: int) -> Outcome:
 def reliability(outcomes: list[Outcome]) -> str:
     """Bins of probability against the fraction of adjacencies that are present.
 
-    Edges of one simulation share r, s and sigma_h, so the standard error is that of the mean over
-    simulations, from the jackknife.
+    Edges of one simulation share the kinds of pairs and sigma_h, so the standard error is that of the
+    mean over simulations, from the jackknife.
     """
     rows = []
     bins = [np.minimum((o.probabilities * N_BINS).astype(int), N_BINS - 1) for o in outcomes]

@@ -215,8 +215,8 @@ CASES: dict[str, Callable[[], Arrays]] = {
     "map-stranger": lambda: fitted(MTGBN(random_state=4), rows_with_stranger()),
     "map-missing-values": lambda: fitted(brief(missing="em"), rows_with_gaps(4, 6, 40, 6)),
     "map-knowledge": lambda: fitted(brief(knowledge=EDGES_KNOWN), related_rows(4, 7, 60, 8)),
-    "map-sampled-edge-prior": lambda: fitted(
-        brief(edge_prior="sampled"), related_rows(4, 6, 60, 13)
+    "map-fixed-similarity": lambda: fitted(
+        brief(edge_prior=(0.2, 1.0)), related_rows(4, 6, 60, 13)
     ),
     "map-density": lambda: fitted(brief(edge_prior="density"), related_rows(4, 6, 60, 13)),
     "map-fixed-edge-prior-and-nu0": lambda: fitted(
@@ -236,8 +236,8 @@ CASES: dict[str, Callable[[], Arrays]] = {
     ),
     "posterior": lambda: fitted(posterior(60, 1), simulated(4, 7, 60, 4)),
     "posterior-one-task": lambda: fitted(posterior(30, 2), related_rows(1, 6, 80, 11)),
-    "posterior-sampled-edge-prior": lambda: fitted(
-        posterior(40, 1, edge_prior="sampled"), simulated(4, 6, 60, 5)
+    "posterior-fixed-similarity": lambda: fitted(
+        posterior(40, 1, edge_prior=(0.2, 1.0)), simulated(4, 6, 60, 5)
     ),
     "posterior-missing-values": lambda: fitted(
         posterior(40, 0, missing="em"), rows_with_gaps(3, 5, 30, 7)

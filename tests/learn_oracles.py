@@ -12,7 +12,8 @@ from mtgbn.errors import ConvergenceWarning
 from mtgbn.graphs import is_dag
 from mtgbn.learn import AVG, MTGBN, SIG
 from mtgbn.learn.joint import JointProblem
-from mtgbn.model.edge_prior import EdgePrior, EdgePriorChoice
+from mtgbn.model.edge_prior import EdgePrior
+from mtgbn.model.edge_prior_setting import EdgePriorChoice
 from mtgbn.paper import PaperMTGBN
 from mtgbn.search.knowledge import no_constraints
 from mtgbn.search.methods import SearchSettings

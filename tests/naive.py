@@ -149,6 +149,23 @@ def log_posterior_up_to_a_constant(sigma_h, adjacencies, scatters, ns, nu0, kind
     return total
 
 
+def frequencies_of_pairs(kinds):
+    """All frequencies that a pair may have, with their prior probabilities."""
+    absent, common, varying, rare, usual = kinds
+    grid = [(k / 16, varying / 15) for k in range(1, 16)]
+    return [(rare, absent), (usual, common), *grid]
+
+
+def log_probability_of_pair(kinds, present, lacking):
+    """Log probability that given tasks have a pair and given others do not, by kinds of pairs."""
+    return np.log(
+        sum(
+            weight * frequency**present * (1 - frequency) ** lacking
+            for frequency, weight in frequencies_of_pairs(kinds)
+        )
+    )
+
+
 def log_probability_of_skeletons(density, similarity, counts, n_tasks, free=None):
     """Joint log prior of skeletons, of which ``counts`` (p, p) have each pair: Beta functions.
 

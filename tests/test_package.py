@@ -148,7 +148,7 @@ def run(p, m):
             {"inference": "posterior"},
             {"nu0": p + 5, "edge_prior": (0.2, 3)},
             {"edge_prior": np.full((p, p), 0.2)},
-            {"edge_prior": "sampled"},
+            {"edge_prior": "density", "min_strength": 0.2},
             {"knowledge": {"max_parents": 1}},
         ):
             mtgbn.MTGBN(**quick, **settings).fit(s.tasks)

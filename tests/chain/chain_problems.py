@@ -7,11 +7,12 @@ from mtgbn.chain.state import chain_data, first_state
 from mtgbn.chain.updates.delta import update_delta
 from mtgbn.chain.updates.graphs import update_graphs
 from mtgbn.chain.updates.membership import update_membership
-from mtgbn.model.edge_prior import EdgePrior
+from mtgbn.model.edge_prior import EdgePrior, PairKinds
 from mtgbn.search.knowledge import Constraints, no_constraints
 from mtgbn.tasks import Tasks
 
 PRIOR = EdgePrior(0.3, 2.0)
+KINDS = PairKinds(absent=0.5, common=0.2, varying=0.3, rare=0.1, usual=0.9)
 
 # delta of the prior of a single task, written out again.
 SINGLE_DELTA = 3.0

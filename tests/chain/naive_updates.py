@@ -10,7 +10,7 @@ import itertools
 import naive
 import numpy as np
 from chain_problems import SINGLE_DELTA
-from scipy.special import betaln, expit, gammaln, log_expit
+from scipy.special import expit, gammaln, log_expit
 
 from mtgbn.chain.state import ChainTrace, copy_of
 
@@ -81,6 +81,20 @@ def log_odds_of_edge(data, state, t, i, j, is_member, members=None):
             backward=backward,
             n_others=len(others),
         )
+        if len(state.kinds):
+            log_odds -= naive.log_odds_of_edge(
+                state.density[i, j],
+                float(state.similarity),
+                np.inf,
+                forward=forward,
+                backward=backward,
+                n_others=len(others),
+            )
+            joined = forward + backward
+            for sign, more in ((1, 1), (-1, 0)):
+                log_odds += sign * naive.log_probability_of_pair(
+                    state.kinds, joined + more, len(others) - joined + 1 - more
+                )
     return log_odds
 
 
@@ -93,14 +107,19 @@ def log_probability_of_edges(data, state):
     joined = state.adjacencies | np.swapaxes(state.adjacencies, 1, 2)
     members = state.members
     density = expit(state.single_log_odds)
-    return (
-        naive.log_probability_of_skeletons(
-            state.density,
-            float(state.similarity),
-            joined[members].sum(axis=0),
-            int(members.sum()),
-            data.free,
+    counts, n = joined[members].sum(axis=0), int(members.sum())
+    if len(state.kinds):
+        of_members = sum(
+            naive.log_probability_of_pair(state.kinds, counts[i, j], n - counts[i, j])
+            for i, j in itertools.combinations(range(len(counts)), 2)
+            if data.free[i, j]
         )
+    else:
+        of_members = naive.log_probability_of_skeletons(
+            state.density, float(state.similarity), counts, n, data.free
+        )
+    return (
+        of_members
         + naive.log_probability_of_directions(
             state.adjacencies[members].sum(axis=0), data.agreement
         )
@@ -429,37 +448,84 @@ def update_graphs(rng, data, state, sigma_h, move_counts):
     state.counts[:] = state.adjacencies[state.members].sum(axis=0)
 
 
-# The edge prior and the missing values.
+# Pairs in all members at once, and the missing values.
 
 
-def update_edge_prior(rng, data, state):
-    p = len(state.density)
-    joined = state.adjacencies | np.swapaxes(state.adjacencies, 1, 2)
-    r, s = float(state.density[0, 1]), float(state.similarity)
+def beta(rng, a, b):
+    first = rng.standard_gamma(a)
+    return np.clip(first / (first + rng.standard_gamma(b)), 1e-12, 1 - 1e-12)
 
-    def log_density(r, s):
-        """Of the logits of r and of 1/(1 + s), which are uniform a priori."""
-        value = np.log(r * (1 - r)) + np.log(s / (1 + s) ** 2)
-        for i, j in itertools.combinations(range(p), 2):
-            if data.free[i, j]:
-                n, k = state.members.sum(), joined[state.members, i, j].sum()
-                value += betaln(s * r + k, s * (1 - r) + n - k) - betaln(s * r, s * (1 - r))
-                for is_there in joined[~state.members, i, j]:
-                    value += np.log(r if is_there else 1 - r)
-        return value
 
-    for _ in range(10):
-        step, other_step = rng.standard_normal(2)
-        uniform = rng.random()
-        new_r = expit(np.log(r / (1 - r)) + 0.15 * step)
-        share = expit(-np.log(s) + 0.3 * other_step)
-        new_s = 1 / share - 1
-        if not (1e-8 < new_r < 1 - 1e-8 and new_s > 1e-6):
+def one_of(rng, weights):
+    """A place, drawn with probabilities in proportion to the weights."""
+    return int((rng.random() * sum(weights) >= np.cumsum(weights)[:-1]).sum())
+
+
+def gain_of_edge(data, state, t, a, node, sigma_h):
+    """By how much the log density of a member rises with a -> node, without its prior odds."""
+    parents = [b for b in naive.parents_of(state.adjacencies[t], node) if b != a]
+    if len(parents) >= data.max_parents or not data.allowed[a, node]:
+        return -np.inf
+    of_task = sigma_h, float(state.delta), state.scatters[t], data.ns[t], node
+    gain = family_score(*of_task, [*parents, a]) - family_score(*of_task, parents)
+    return gain + one_way(data, a, node) - data.edge_costs[t]
+
+
+def update_pairs(rng, data, state, sigma_h):
+    members = np.flatnonzero(state.members)
+    frequencies = naive.frequencies_of_pairs(state.kinds)
+    for pair in itertools.combinations(range(len(sigma_h)), 2):
+        if not data.free[pair] or rng.random() >= 0.25:
             continue
-        if np.log(uniform) < log_density(new_r, new_s) - log_density(r, s):
-            r, s = new_r, new_s
-    state.density[:], state.similarity[()] = r, s
-    state.single_log_odds[:] = np.log(r / (1 - r))
+        forward = 0.5
+        if np.isfinite(data.agreement):
+            ways = (state.adjacencies[members][:, a, b].sum() for a, b in (pair, pair[::-1]))
+            forward = beta(rng, *(data.agreement + each for each in ways))
+        odds, edges = [], []
+        for t in members:
+            places = list(state.orders[t])
+            is_forward = places.index(pair[0]) < places.index(pair[1])
+            edge = pair if is_forward else pair[::-1]
+            gain = gain_of_edge(data, state, t, *edge, sigma_h)
+            odds.append(2 * (forward if is_forward else 1 - forward) * np.exp(gain))
+            edges.append((t, *edge))
+        chosen = one_of(
+            rng,
+            [
+                weight * np.prod([frequency * each + 1 - frequency for each in odds])
+                for frequency, weight in frequencies
+            ],
+        )
+        frequency = frequencies[chosen][0]
+        for edge, each in zip(edges, odds, strict=True):
+            present = frequency * each
+            state.adjacencies[edge] = rng.random() < present / (present + 1 - frequency)
+    state.counts[:] = state.adjacencies[members].sum(axis=0)
+
+
+def update_kinds(rng, data, state):
+    joined = state.adjacencies | np.swapaxes(state.adjacencies, 1, 2)
+    counts, n = joined[state.members].sum(axis=0), int(state.members.sum())
+    absent, common, varying, rare, usual = state.kinds
+    kinds_of_pairs, edges_of_pairs = [], []
+    for i, j in itertools.combinations(range(len(counts)), 2):
+        if data.free[i, j]:
+            k = counts[i, j]
+            weights = [
+                absent * rare**k * (1 - rare) ** (n - k),
+                common * usual**k * (1 - usual) ** (n - k),
+                varying * np.mean([(x / 16) ** k * (1 - x / 16) ** (n - k) for x in range(1, 16)]),
+            ]
+            kinds_of_pairs.append(one_of(rng, weights))
+            edges_of_pairs.append(k)
+    kinds_of_pairs, edges_of_pairs = np.array(kinds_of_pairs), np.array(edges_of_pairs)
+    sizes = np.array([(kinds_of_pairs == kind).sum() for kind in range(3)])
+    edges = np.array([edges_of_pairs[kinds_of_pairs == kind].sum() for kind in range(3)])
+    parameters = sizes + np.array([len(counts) / 2, 0.5, 0.5])
+    shares = np.array([rng.standard_gamma(each) for each in parameters])
+    state.kinds[:3] = np.maximum(shares / shares.sum(), 1e-12)
+    state.kinds[3] = beta(rng, 0.5 + edges[0], 9.5 + n * sizes[0] - edges[0])
+    state.kinds[4] = beta(rng, 9.5 + edges[1], 0.5 + n * sizes[1] - edges[1])
 
 
 def update_missing_values(rng, data, state, sigma_h):
@@ -544,7 +610,11 @@ def run_chain(data, state, rng, n_rounds, *, adapts):
         advantages = advantages_of(data, state, sigma_h)
         if data.samples_membership:
             update_membership(rng, data, state, advantages)
+        if len(state.kinds):
+            update_pairs(rng, data, state, sigma_h)
         update_graphs(rng, data, state, sigma_h, move_counts)
+        if data.samples_kinds and len(state.kinds):
+            update_kinds(rng, data, state)
         delta, n = float(state.delta), int(state.members.sum())
         likelihood = sum(
             log_likelihood(data, state, t, sigma_h, state.members[t]) for t in range(m)
@@ -556,8 +626,7 @@ def run_chain(data, state, rng, n_rounds, *, adapts):
         now = ChainTrace(
             psi=sigma_h / delta,
             delta=delta,
-            density=state.density[0, 1],
-            similarity=float(state.similarity),
+            kinds=state.kinds.copy() if len(state.kinds) else np.full(5, np.nan),
             log_density=likelihood
             + log_prior_of_delta(delta)
             + log_probability_of_edges(data, state)
@@ -581,8 +650,6 @@ def run_chain(data, state, rng, n_rounds, *, adapts):
             rounds[name].append(value)
         if adapts:
             adapt(data, state, acceptance, accepted)
-        if data.samples_edge_prior:
-            update_edge_prior(rng, data, state)
         update_missing_values(rng, data, state, sigma_h)
         if adapts:
             state = state._replace(window=np.array([*state.window, now.psi]))

@@ -53,10 +53,10 @@ def without_data(m, p, **options):
 
 
 @pytest.mark.parametrize(
-    ("agreement", "knows", "min_strength"),
+    ("agreement", "knows", "edge_costs"),
     [(0.8, False, 0.0), (0.8, True, 0.4), (np.inf, False, 0.4), (np.inf, True, 0.0)],
 )
-def test_it_is_its_twin(agreement, knows, min_strength):
+def test_it_is_its_twin(agreement, knows, edge_costs):
     p = 5
     constraints = some_constraints(p) if knows else None
     arrays = some_arrays(3, p, rows=10, seed=4)
@@ -67,7 +67,7 @@ def test_it_is_its_twin(agreement, knows, min_strength):
             members=members,
             constraints=constraints,
             agreement=agreement,
-            min_strength=min_strength,
+            edge_costs=edge_costs,
             n_moves=250,
         )
         state = with_edge_prior(state, PRIOR, EdgePrior(0.4, np.inf))

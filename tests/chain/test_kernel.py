@@ -8,7 +8,7 @@ from pathlib import Path
 import naive_updates
 import numpy as np
 import pytest
-from chain_problems import assert_same, chain_of, incomplete_tasks, some_constraints
+from chain_problems import KINDS, assert_same, chain_of, incomplete_tasks, some_constraints
 
 from mtgbn.chain.run import run_chain
 
@@ -17,9 +17,11 @@ SETTINGS = {
     "delta": {"samples_membership": False, "agreement": 1.5},
     "membership": {"samples_delta": False, "agreement": 1.5},
     "knowledge": {"constraints": some_constraints(4), "agreement": 1.5},
-    "costs of edges": {"agreement": 1.5, "min_strength": 0.4},
-    "edge prior": {"samples_edge_prior": True},
-    "missing values": {"tasks": incomplete_tasks(), "samples_edge_prior": True, "agreement": 0.8},
+    "costs of edges": {"agreement": 1.5, "edge_costs": 0.7},
+    "kinds of pairs": {"prior": KINDS, "agreement": 1.5, "edge_costs": 0.7},
+    "kinds, held": {"prior": KINDS, "samples_kinds": False},
+    "kinds, knowledge": {"prior": KINDS, "constraints": some_constraints(4)},
+    "missing values": {"tasks": incomplete_tasks(), "prior": KINDS, "agreement": 0.8},
 }
 
 
@@ -46,7 +48,8 @@ import sys
 from numba import config
 from chain_problems import *
 from mtgbn.chain.run import run_chain
-data, state = chain_of(incomplete_tasks(), constraints=some_constraints(4), agreement=0.8, n_moves=60)
+options = {"constraints": some_constraints(4), "agreement": 0.8, "n_moves": 60, "prior": KINDS}
+data, state = chain_of(incomplete_tasks(), **options)
 assert np.diff(data.row_starts).min() > 0
 trace, end = run_chain(data, state, np.random.default_rng(1), 4, adapts=True)
 flat = np.concatenate([np.ravel(each).astype(float) for each in (*trace, *end)])

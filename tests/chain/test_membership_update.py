@@ -142,11 +142,11 @@ def reassigned(data, state, sigma_h, single_graphs):
     return state
 
 
-@pytest.mark.parametrize("min_strength", [0.0, 0.3])
+@pytest.mark.parametrize("edge_costs", [0.0, 0.3])
 @pytest.mark.parametrize("knows", [False, True])
 @pytest.mark.parametrize("agreement", [0.8, np.inf])
 def test_tasks_join_or_leave_where_another_graph_makes_that_more_probable(
-    agreement, knows, min_strength
+    agreement, knows, edge_costs
 ):
     constraints, graphs = None, GRAPHS.copy()
     if knows:
@@ -164,7 +164,7 @@ def test_tasks_join_or_leave_where_another_graph_makes_that_more_probable(
             members=np.arange(m) < n_members,
             prior=prior,
             agreement=agreement,
-            min_strength=min_strength,
+            edge_costs=edge_costs,
         )
         state = with_edge_prior(state, prior, SINGLE)
         before, sigma_h = copy_of(state), scale * 10.0 * state.centre

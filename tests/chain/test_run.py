@@ -6,18 +6,17 @@ updates at once. With data held fixed, the ranks of true parameters among draws 
 (simulation-based calibration).
 """
 
-import itertools
-
+import naive
 import numpy as np
 import pytest
 from arviz_stats.base import array_stats
-from chain_problems import SINGLE_DELTA, assert_same, chain_of, incomplete_tasks
+from chain_problems import KINDS, SINGLE_DELTA, assert_same, chain_of, incomplete_tasks
 from scipy.special import comb
-from scipy.stats import invgamma, invwishart, kstest
+from scipy.stats import beta, invgamma, invwishart, kstest
 
 from mtgbn.chain.run import run_chain
 from mtgbn.chain.state import copy_of
-from mtgbn.model.edge_prior import EdgePrior
+from mtgbn.model.edge_prior import EdgePrior, PairKinds
 from mtgbn.model.unstructured import TYPICAL_DELTA
 from mtgbn.search.knowledge import Constraints, no_constraints
 from mtgbn.simulate import simulate_tasks
@@ -39,7 +38,7 @@ def draw_scatter(rng, adjacency, sigma_h, delta, n):
     return rows.T @ rows
 
 
-def successive_conditional(n, n_rounds, *, delta=None, seed=0, **options):
+def successive_conditional(n, n_rounds, *, delta=None, seed=0, prior=PRIOR, **options):
     """Let chain and data take turns; n = 0: no data at all. Without a ``delta`` it is sampled.
 
     The trace by name, with the number of members and of divergent trajectories in every round.
@@ -50,7 +49,7 @@ def successive_conditional(n, n_rounds, *, delta=None, seed=0, **options):
     tasks = Tasks(np.array([size * np.eye(p)] * m), np.full(m, float(size)))
     data, state = chain_of(
         tasks,
-        prior=PRIOR,
+        prior=prior,
         delta=20.0 if delta is None else delta,
         n_moves=60,
         samples_delta=delta is None,
@@ -72,7 +71,7 @@ def successive_conditional(n, n_rounds, *, delta=None, seed=0, **options):
             if not state.members[t]:
                 prior = np.diag(single_scales), SINGLE_DELTA
             state.scatters[t] = draw_scatter(rng, state.adjacencies[t], *prior, n)
-    names = ("psi", "delta", "density", "similarity", "n_edges")
+    names = ("psi", "delta", "kinds", "n_edges")
     found = {name: np.array([getattr(each, name)[0] for each in rounds]) for name in names}
     found["n_members"] = np.array([each.members.sum() for each in rounds])
     found["is_divergent"] = np.array([each.n_divergent for each in rounds])
@@ -110,7 +109,10 @@ def total_edges(pairs, m, priors):
     """Distribution of the number of edges of m tasks, averaged over edge priors."""
     total = np.zeros(pairs * m + 1)
     for prior in priors:
-        single = [prior.log_probability(np.array([[0, c], [c, 0]]), m) for c in range(m + 1)]
+        if isinstance(prior, PairKinds):
+            single = [naive.log_probability_of_pair(prior, c, m - c) for c in range(m + 1)]
+        else:
+            single = [prior.log_probability(np.array([[0, c], [c, 0]]), m) for c in range(m + 1)]
         probabilities = np.exp(single) * comb(m, np.arange(m + 1))
         distribution = np.ones(1)
         for _ in range(pairs):
@@ -125,6 +127,13 @@ def assert_edges(n_edges, expected):
         assert abs(deviations(n_edges <= most, share, n_edges)) < MOST_DEVIATIONS, most
 
 
+def drawn_kinds(rng, p, n):
+    """Kinds of pairs from their prior."""
+    shares = rng.dirichlet([p / 2, 0.5, 0.5], n)
+    rare, usual = rng.beta(0.5, 9.5, n), rng.beta(9.5, 0.5, n)
+    return [PairKinds(*each) for each in np.column_stack([shares, rare, usual]).tolist()]
+
+
 def usual_divergences(found):
     """Share of trajectories that diverged where Psi is not far out."""
     usual = np.array([np.linalg.cond(each) for each in found["psi"]]) < 100
@@ -132,7 +141,7 @@ def usual_divergences(found):
     return found["is_divergent"][usual].mean()
 
 
-EVERYTHING = {"samples_membership": False, "samples_edge_prior": True}
+EVERYTHING = {"samples_membership": False, "prior": KINDS}
 
 
 @pytest.mark.parametrize("n", [0, 4])
@@ -140,13 +149,16 @@ def test_everything_keeps_its_prior(n):
     scales, found = successive_conditional(n, 1500, **EVERYTHING)
     assert_psi_has_its_prior(found["psi"], scales)
     assert_uniform(found["delta"] / (found["delta"] + TYPICAL_DELTA), "delta")
-    assert_uniform(found["density"], "r")
-    assert_uniform(1 / (1 + found["similarity"]), "s")
-    middles = (np.arange(40) + 0.5) / 40
-    priors = [EdgePrior(r, 1 / c - 1) for r, c in itertools.product(middles, middles)]
-    expected = total_edges(3, 2, priors)
-    assert expected @ np.arange(7) == pytest.approx(3)  # six possible edges, r is 1/2 on average
-    assert_edges(found["n_edges"], expected)
+    for name, values, distribution in (
+        ("absent", found["kinds"][:, 0], beta(1.5, 1)),
+        ("common", found["kinds"][:, 1], beta(0.5, 2)),
+        ("rare", found["kinds"][:, 3], beta(0.5, 9.5)),
+        ("usual", found["kinds"][:, 4], beta(9.5, 0.5)),
+    ):
+        assert_uniform(distribution.cdf(values), name)
+    assert_edges(
+        found["n_edges"], total_edges(3, 2, drawn_kinds(np.random.default_rng(1), 3, 4000))
+    )
 
 
 @pytest.mark.slow
@@ -163,8 +175,7 @@ def test_few_trajectories_diverge(n):
 def test_graphs_and_psi_keep_their_prior_when_the_rest_is_held():
     scales, found = successive_conditional(6, 1200, delta=8.0, samples_membership=False)
     assert set(found["delta"]) == {8.0}
-    assert set(found["density"]) == {0.4}
-    assert set(found["similarity"]) == {1.0}
+    assert np.isnan(found["kinds"]).all()
     assert set(found["n_members"]) == {2}
     assert_psi_has_its_prior(found["psi"], scales)
     assert_edges(found["n_edges"], total_edges(3, 2, [PRIOR]))
@@ -186,8 +197,12 @@ def draw_from_the_model(rng, m, p, n, delta, prior):
     """Tasks, their graphs, Psi and the scales of its prior."""
     scales = np.exp(rng.uniform(-1, 1, p))
     psi = invwishart(p + 1, np.diag(scales)).rvs(random_state=rng)
-    r, s = prior
-    common = np.triu(rng.beta(s * r, s * (1 - r), (p, p)), 1)
+    if isinstance(prior, PairKinds):
+        frequencies, weights = np.transpose(naive.frequencies_of_pairs(prior))
+        common = np.triu(rng.choice(frequencies, (p, p), p=weights / weights.sum()), 1)
+    else:
+        r, s = prior
+        common = np.triu(rng.beta(s * r, s * (1 - r), (p, p)), 1)
     common += common.T
     adjacencies = np.zeros((m, p, p), dtype=bool)
     for adjacency in adjacencies:
@@ -197,7 +212,7 @@ def draw_from_the_model(rng, m, p, n, delta, prior):
     return Tasks(scatters, np.full(m, float(n))), adjacencies, psi, scales
 
 
-def ranked(psi, delta, density, similarity, n_edges):
+def ranked(psi, delta, kinds, n_edges):
     """What is ranked, (rounds,) each."""
     roots = np.sqrt(np.diagonal(psi, axis1=-2, axis2=-1))
     return {
@@ -207,8 +222,9 @@ def ranked(psi, delta, density, similarity, n_edges):
         "correlation": psi[..., 1, 2] / (roots[..., 1] * roots[..., 2]),
         "sigma_h[0, 0]": psi[..., 0, 0] * delta,
         "delta": delta,
-        "r": density,
-        "s": similarity,
+        "absent": kinds[..., 0],
+        "common": kinds[..., 1],
+        "usual": kinds[..., 4],
         "edges": n_edges,
     }
 
@@ -222,30 +238,31 @@ def test_ranks_of_true_parameters_are_uniform(samples_all):
         rng = np.random.default_rng([int(samples_all), simulation])
         prior, delta = PRIOR, 10.0
         if samples_all:
-            r, c, share = rng.random(3)
-            prior, delta = EdgePrior(r, 1 / c - 1), TYPICAL_DELTA * share / (1 - share)
+            share = rng.random()
+            (prior,) = drawn_kinds(rng, p, 1)
+            delta = TYPICAL_DELTA * share / (1 - share)
         tasks, adjacencies, psi, scales = draw_from_the_model(rng, m, p, n, delta, prior)
         data, state = chain_of(
             tasks,
-            prior=EdgePrior(0.5, 1.0) if samples_all else prior,
+            prior=KINDS if samples_all else prior,
             delta=30.0 if samples_all else delta,
             n_moves=150,
             samples_delta=samples_all,
             samples_membership=False,
-            samples_edge_prior=samples_all,
         )
         data.psi_scales[:] = scales
         _, state = run_chain(data, state, rng, 80, adapts=True)
         trace, _ = run_chain(data, state, rng, n_rounds, adapts=False)
-        true = ranked(psi, delta, *prior, adjacencies.sum())
-        found = ranked(trace.psi, trace.delta, trace.density, trace.similarity, trace.n_edges)
+        kinds = np.array(prior if samples_all else [np.nan] * 5)
+        true = ranked(psi, delta, kinds, adjacencies.sum())
+        found = ranked(trace.psi, trace.delta, trace.kinds, trace.n_edges)
         for name, value in true.items():
             draws = found[name][:: n_rounds // n_ranked]
             # Counts have ties, broken at random.
             below = np.sum(draws < value) + rng.random() * (np.sum(draws == value) + 1)
             ranks.setdefault(name, []).append(below / (n_ranked + 1))
     for name, values in ranks.items():
-        if samples_all or name not in ("delta", "r", "s"):
+        if samples_all or name not in ("delta", "absent", "common", "usual"):
             assert kstest(values, "uniform").pvalue > 0.001, name
 
 
@@ -255,13 +272,13 @@ def test_ranks_of_true_parameters_are_uniform(samples_all):
 def small_chain(**options):
     """A chain in which everything is sampled, and which is quick."""
     tasks = options.pop("tasks", simulate_tasks(3, 5, 40, random_state=0).tasks)
-    options = {"samples_edge_prior": True, "n_moves": 100, "delta": 30.0, **options}
+    options = {"prior": KINDS, "n_moves": 100, "delta": 30.0, **options}
     return *chain_of(tasks, **options), np.random.default_rng(0)
 
 
 CHAINS = {
     "everything": {},
-    "fixed edge prior": {"samples_edge_prior": False, "agreement": 1.5},
+    "fixed edge prior": {"prior": PRIOR, "agreement": 1.5},
     "missing values": {"tasks": incomplete_tasks()},
 }
 
@@ -289,7 +306,7 @@ def test_two_short_runs_are_one_long_run(chain, adapts):
     second, end = run_chain(data, middle, rng, 17, adapts=adapts)
     assert_same(kept, middle)  # not changed in place
     for name in (
-        *("psi", "delta", "density", "similarity", "log_density", "n_edges", "acceptance"),
+        *("psi", "delta", "kinds", "log_density", "n_edges", "acceptance"),
         *("members", "advantages"),
     ):
         both = np.concatenate([getattr(first, name), getattr(second, name)])
@@ -322,7 +339,7 @@ def test_progress_is_told_and_can_stop_a_chain(chain, adapts):
     before, portions = copy_of(state), []
     told, _ = run_chain(data, state, rng, 60, adapts=adapts, progress=portions.append)
     assert sum(portions) == 60
-    if chain != "fixed edge prior":
+    if chain == "missing values":
         assert portions == [1] * 60
     else:
         # Portions have 1000 / (3 * 5) rounds, but 25 at most, and end where masses are learned.
@@ -340,7 +357,7 @@ def test_progress_is_told_and_can_stop_a_chain(chain, adapts):
 
 def test_large_chains_come_in_short_portions():
     tasks = simulate_tasks(30, 6, 20, random_state=0).tasks
-    data, state, rng = small_chain(tasks=tasks, samples_edge_prior=False)
+    data, state, rng = small_chain(tasks=tasks, prior=PRIOR)
     portions = []
     run_chain(data, state, rng, 12, adapts=False, progress=portions.append)
     assert portions == [5, 5, 2]  # 1000 / (30 * 6)
@@ -358,7 +375,7 @@ def test_step_sizes_reach_their_targets():
 
 
 def test_frequencies_of_moves_are_those_of_rounds():
-    data, state, rng = small_chain(samples_edge_prior=False)
+    data, state, rng = small_chain(prior=PRIOR)
     trace, _ = run_chain(data, state, rng, 200, adapts=True)
     both = trace.move_frequencies + np.swapaxes(trace.move_frequencies, 1, 2)
     assert both.min() >= 0
@@ -377,7 +394,7 @@ def test_knowledge_is_obeyed_in_every_round():
     required[4, 2] = True
     allowed[2, 4] = False
     constraints = Constraints(allowed, required, 2)
-    data, state, rng = small_chain(constraints=constraints, samples_edge_prior=False)
+    data, state, rng = small_chain(constraints=constraints, prior=PRIOR)
     seen = np.zeros((m, p, p), dtype=bool)
     for _ in range(60):
         _, state = run_chain(data, state, rng, 1, adapts=True)

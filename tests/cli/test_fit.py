@@ -232,10 +232,10 @@ def test_show_prints_the_summary(fitted):
 
 def test_posterior_gives_the_probabilities_of_the_estimator(tiny, tmp_path):
     options = ("--inference", "posterior", "--rounds", 40, "--nu0", "auto", "--seed", 6)
-    done = run("fit", tiny / "whole", tmp_path / "out", *options, "--edge-prior", "sampled")
+    done = run("fit", tiny / "whole", tmp_path / "out", *options, "--edge-prior", "0.3,2")
     assert done.exit_code == 0, done.output
     assert "R-hat is below 1.05" in done.output
-    settings = {"nu0": "auto", "edge_prior": "sampled", "n_rounds": 40, "random_state": 6}
+    settings = {"nu0": "auto", "edge_prior": (0.3, 2.0), "n_rounds": 40, "random_state": 6}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         fitted = MTGBN(inference="posterior", **settings).fit(Tasks.from_folder(tiny / "whole"))
@@ -307,7 +307,7 @@ def test_missing_values(tiny, tmp_path):
 @pytest.mark.parametrize(
     ("text", "meaning"),
     [
-        *((word, word) for word in ("shared", "density", "sampled")),
+        *((word, word) for word in ("shared", "density")),
         ("0.3", 0.3),
         ("0.3,2", (0.3, 2.0)),
         ("1e-2,inf", (0.01, np.inf)),
@@ -405,7 +405,7 @@ def test_a_bad_file_of_edge_priors_is_named(tiny, tmp_path, content, complaint):
         (["--method", "paper", "--inference", "map"], 2, "has no meaning with --method paper"),
         (["--method", "paper", "--missing", "em"], 2, "paper needs complete data"),
         (["--method", "paper", "--nu0", "auto"], 1, "nu0"),
-        (["--method", "paper", "--edge-prior", "sampled"], 1, "edge_prior"),
+        (["--method", "paper", "--edge-prior", "shared"], 1, "edge_prior"),
         (["--missing", "drop"], 2, "'error', 'em'"),
     ],
 )

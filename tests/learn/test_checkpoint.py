@@ -17,7 +17,8 @@ from mtgbn.errors import ConvergenceWarning, InputError
 from mtgbn.learn import MTGBN, checkpoint
 from mtgbn.learn.checkpoint import Checkpoint
 from mtgbn.learn.joint import Iteration, JointState, Record
-from mtgbn.model.edge_prior import EdgePrior
+from mtgbn.learn.min_strength import MinStrength
+from mtgbn.model.edge_prior import EdgePrior, PairKinds
 from mtgbn.paper import PaperMTGBN
 from mtgbn.paper.em import EMState
 from mtgbn.paper.hmc import HMCState
@@ -203,7 +204,7 @@ def test_seeds_of_every_kind_are_kept(seeds, tmp_path):
         ({"n_draws": 30}, "of a fit with n_draws=12, not 30"),
         ({"tol": 0.2}, "of a fit with tol=0.0, not 0.2"),
         ({"shared_directions": False}, "shared_directions=True, not False"),
-        ({"min_strength": 0.1}, "min_strength=0.0, not 0.1"),
+        ({"min_strength": 0.1}, "min_strength='auto', not 0.1"),
         ({"inference": "posterior"}, "inference='map', not 'posterior'"),
         ({"missing": "em"}, "missing='error', not 'em'"),
         ({"n_rounds": 30}, "n_rounds=1600, not 30"),
@@ -290,7 +291,8 @@ def test_every_number_of_a_large_edge_prior_counts(form, with_similarity, tmp_pa
         return MTGBN(edge_prior=(prior, 2.0) if with_similarity else prior, random_state=4)
 
     path = tmp_path / "file"
-    state = JointState(np.zeros((1, p, p), dtype=bool), EdgePrior(0.1, 2.0), None, ())
+    graphs = np.zeros((1, p, p), dtype=bool)
+    state = JointState(graphs, EdgePrior(0.1, 2.0), None, MinStrength(0.1), ())
     Checkpoint.of(estimator(one), tasks, path).write(state)
     assert Checkpoint.of(estimator(one.copy()), tasks, path).state is not None
     for other in (far, near):
@@ -327,7 +329,10 @@ def assert_alike(one, other):
         assert one == other or (one != one and other != other)
 
 
-STATES = (JointState, EMState, Iteration, Record, checkpoint.ChainState, EdgePrior, HMCState)
+STATES = (
+    *(JointState, EMState, Iteration, Record, checkpoint.ChainState, HMCState),
+    *(EdgePrior, PairKinds, MinStrength),
+)
 
 
 def there_and_back(path, state, kinds=STATES):
@@ -361,6 +366,7 @@ def test_numbers_beyond_the_ordinary_survive(tmp_path):
         adjacencies=np.zeros((1, 2, 2), dtype=bool),
         edge_prior=EdgePrior(np.full((2, 2), 1 / 3), np.inf),
         single_edge_prior=None,
+        min_strength=MinStrength(0.1, 2.0),
         chains=(),
         history=(Iteration(-np.inf, np.nan, 0.1 + 0.2, 3, 2**60, 8),),
         reason="naïve — ‘quoted’",
@@ -370,7 +376,8 @@ def test_numbers_beyond_the_ordinary_survive(tmp_path):
 
 
 def test_what_is_no_part_of_a_state_is_not_written(tmp_path):
-    state = JointState(np.zeros((1, 2, 2), dtype=bool), {"density": 1}, None, ())
+    graphs = np.zeros((1, 2, 2), dtype=bool)
+    state = JointState(graphs, {"density": 1}, None, MinStrength(0.1), ())
     with pytest.raises(TypeError, match="cannot hold dict"):
         there_and_back(tmp_path / "file", state)
     assert list(tmp_path.iterdir()) == []

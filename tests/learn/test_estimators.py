@@ -14,14 +14,8 @@ from mtgbn.graphs import cpdag, is_dag, skeleton
 from mtgbn.learn import AVG, MTGBN, SIG
 from mtgbn.learn.joint import Iteration, JointState
 from mtgbn.learn.ordering import Ordering, _sums
-from mtgbn.model.edge_prior import (
-    EdgePrior,
-    edge_counts,
-    edge_prior_of,
-    shared_edge_prior,
-    smoothed_density,
-)
-from mtgbn.model.unstructured import estimate_delta
+from mtgbn.model.edge_prior import PairKinds, edge_counts
+from mtgbn.model.edge_prior_setting import edge_prior_of
 from mtgbn.paper import PaperMTGBN
 from mtgbn.paper.em import EMState
 from mtgbn.search import Knowledge
@@ -86,20 +80,14 @@ def test_learned_attributes(cls):
     assert all(is_dag(graph) for graph in estimator.graphs_)
     for graph, equivalent in zip(estimator.graphs_, estimator.cpdags_, strict=True):
         np.testing.assert_array_equal(cpdag(graph), equivalent)
-    assert isinstance(estimator.edge_prior_, EdgePrior)
     if cls is MTGBN:
-        # Estimated from the graphs of the single tasks and the pooled graph.
-        single, pooled = (make(each, edge_prior="shared").fit(tasks) for each in (SIG, AVG))
-        delta = estimate_delta(tasks.scatters, tasks.ns)
-        expected = shared_edge_prior(
-            edge_counts(single.graphs_),
-            4,
-            share=delta / (delta + np.median(tasks.ns)),
-            pooled_density=smoothed_density(edge_counts(pooled.graphs_[:1]), 1),
-        )
+        kinds = estimator.edge_prior_
+        assert isinstance(kinds, PairKinds)
+        assert kinds.absent + kinds.common + kinds.varying == pytest.approx(1)
+        assert 0 < kinds.rare < kinds.usual < 1
     else:
         expected = edge_prior_of(None, estimator.variables_).prior
-    assert estimator.edge_prior_ == pytest.approx(expected)
+        assert estimator.edge_prior_ == pytest.approx(expected)
     np.testing.assert_array_equal(estimator.coefficients_ != 0, estimator.graphs_)
     assert estimator.residual_variances_.shape == (4, 3)
     # Residual variances of a graph's own regressions, by the covariances.
@@ -261,8 +249,8 @@ def test_settings_that_make_no_sense(cls, settings, message):
         ((MTGBN,), {"n_rounds": 100.0}, "n_rounds must be a whole number"),
         ((MTGBN,), {"missing": "drop"}, "missing must be 'error' or 'em'; got 'drop'"),
         ((MTGBN,), {"shared_directions": 1}, "shared_directions must be True or False; got 1"),
-        ((MTGBN, SIG, AVG), {"min_strength": 1.0}, "min_strength must be a partial correlation"),
-        ((MTGBN, SIG, AVG), {"min_strength": "auto"}, "min_strength must be a partial correlation"),
+        ((MTGBN, SIG, AVG), {"min_strength": 1.0}, "min_strength must be 'auto' or a partial"),
+        ((MTGBN, SIG, AVG), {"min_strength": "Auto"}, "min_strength must be 'auto' or a partial"),
         ((PaperMTGBN,), {"structure_prior": "flat"}, "structure_prior must be .*got 'flat'"),
         ((PaperMTGBN,), {"structure_prior": "uniform"}, "structure_prior must be .*got 'uniform'"),
         (
@@ -272,7 +260,7 @@ def test_settings_that_make_no_sense(cls, settings, message):
         ),
         *(
             ((PaperMTGBN,), {"edge_prior": setting}, f"edge_prior='{setting}' cannot be estimated")
-            for setting in ("shared", "density", "sampled")
+            for setting in ("shared", "density")
         ),
     ],
 )
@@ -370,10 +358,13 @@ def test_candidates_of_pooled_tasks():
 @pytest.mark.parametrize("cls", [PaperMTGBN, SIG, AVG])
 def test_hill_climbing_has_candidates_of_its_own(cls):
     data = (5, 4, 5, 25, 0.6)
-    climbed = fitted(cls, data, search="mmhc").graphs_
-    explicit = fitted(cls, data, search="mmhc", candidates="mmpc", n_restarts=0, tabu=0).graphs_
+    settings = {} if cls is PaperMTGBN else {"min_strength": 0.0}
+    climbed = fitted(cls, data, search="mmhc", **settings).graphs_
+    explicit = fitted(
+        cls, data, search="mmhc", candidates="mmpc", n_restarts=0, tabu=0, **settings
+    ).graphs_
     np.testing.assert_array_equal(climbed, explicit)
-    free = fitted(cls, data, search="mmhc", candidates="all", edge_prior=0.7).graphs_
+    free = fitted(cls, data, search="mmhc", candidates="all", edge_prior=0.7, **settings).graphs_
     assert climbed.any()
     assert free.sum() > climbed.sum()
 
@@ -385,17 +376,21 @@ def vague(scatter, n):
     return np.diag(np.diag(scatter)) / n
 
 
+@pytest.mark.parametrize("min_strength", [0.0, "auto"])
 @pytest.mark.parametrize("edge_prior", [None, 0.6, (0.2, 0.5)])
-def test_a_single_task_is_searched_as_by_hand(edge_prior):
+def test_a_single_task_is_searched_as_by_hand(edge_prior, min_strength):
     tasks = related_tasks(6, m=4, p=5, rows=25)
-    found = make(SIG, edge_prior=edge_prior, random_state=9).fit(tasks).cpdags_
+    settings = {"edge_prior": edge_prior, "min_strength": min_strength, "random_state": 9}
+    estimator = make(SIG, **settings).fit(tasks)
+    assert estimator.min_strength_.strength == 0
+    cost, found = np.log(2.0) * (min_strength == "auto"), estimator.cpdags_
     r = 1 / 4 if edge_prior is None else np.ravel(edge_prior)[0]
     (_, seed) = np.random.SeedSequence(9, spawn_key=(0,)).spawn(2)
     order = Ordering.of(tasks).variable_order
     for scatter, n, members in zip(tasks.scatters, tasks.ns, found, strict=True):
         sorted_scatter = scatter[np.ix_(order, order)]
         scores = gather_scores(
-            sorted_scatter, n, vague(sorted_scatter, n), 7.0, np.log(r / (1 - r))
+            sorted_scatter, n, vague(sorted_scatter, n), 7.0, np.log(r / (1 - r)) - cost
         )
         by_hand = search_graph(scores, settings=SearchSettings("boss", 10, 10), random_state=seed)
         np.testing.assert_array_equal(members[np.ix_(order, order)], cpdag(by_hand.adjacency))
@@ -404,7 +399,7 @@ def test_a_single_task_is_searched_as_by_hand(edge_prior):
 @pytest.mark.parametrize("seed", range(3))
 def test_a_single_task_gets_the_best_of_all_graphs(seed):
     tasks = related_tasks(seed, m=2, p=4, rows=25)
-    found = make(SIG, edge_prior=0.3).fit(tasks).graphs_
+    found = make(SIG, edge_prior=0.3, min_strength=0).fit(tasks).graphs_
     for scatter, n, graph in zip(tasks.scatters, tasks.ns, found, strict=True):
 
         def score(dag, scatter=scatter, n=n):
@@ -416,8 +411,9 @@ def test_a_single_task_gets_the_best_of_all_graphs(seed):
 
 def test_pooled_tasks_are_a_single_task_of_all_data():
     tasks = related_tasks(7, m=4, p=5, rows=25)
-    pooled = make(AVG).fit(tasks)
-    single = make(SIG).fit(Tasks([tasks.scatters.sum(axis=0)], [tasks.ns.sum()]))
+    pooled = make(AVG, min_strength=0.1).fit(tasks)
+    all_data = Tasks([tasks.scatters.sum(axis=0)], [tasks.ns.sum()])
+    single = make(SIG, min_strength=0.1).fit(all_data)
     for name in ("graphs_", "cpdags_", "covariances_", "coefficients_", "residual_variances_"):
         values = getattr(pooled, name)
         np.testing.assert_array_equal(values, np.broadcast_to(getattr(single, name), values.shape))

@@ -8,8 +8,10 @@ import pytest
 from mtgbn import AVG, MTGBN, SIG, Tasks
 from mtgbn.compare.fitting import without_convergence_warnings
 from mtgbn.graphs import skeleton
+from mtgbn.graphs.dags import topological_order
+from mtgbn.learn.min_strength import MinStrength, shared_error
 from mtgbn.model.edge_prior import edge_costs
-from mtgbn.simulate import simulate_misfit
+from mtgbn.simulate import simulate_misfit, simulate_thresholded
 
 
 def pairs_with_correlation(rho, n, m=1):
@@ -26,7 +28,9 @@ def pairs_with_correlation(rho, n, m=1):
 
 def wrong_pairs(estimator, simulation):
     """False edges, missing edges, per task."""
-    found = np.array([skeleton(graph) for graph in estimator.fit(simulation.tasks).graphs_])
+    with without_convergence_warnings():  # of fits without a minimum
+        graphs = estimator.fit(simulation.tasks).graphs_
+    found = np.array([skeleton(graph) for graph in graphs])
     truth = np.array([skeleton(graph) for graph in simulation.adjacencies])
     return [(a & ~b).sum() / 2 / len(found) for a, b in ((found, truth), (truth, found))]
 
@@ -88,7 +92,128 @@ def test_shared_misfit_is_not_taken_for_edges():
     """A hidden cause: with 30 tasks, most false edges are weaker than .15, and no true one is."""
     simulation = simulate_misfit("hidden_cause", n_tasks=30, n_variables=10, random_state=1)
     assert np.abs(simulation.coefficients[simulation.adjacencies]).min() > 0.15
-    false, missing = wrong_pairs(MTGBN(random_state=0), simulation)
-    fewer, missing_too = wrong_pairs(MTGBN(min_strength=0.15, random_state=0), simulation)
-    assert fewer < false / 2
-    assert missing_too < missing + 1
+    false, missing = wrong_pairs(MTGBN(min_strength=0, random_state=0), simulation)
+    for min_strength in (0.15, "auto"):
+        estimator = MTGBN(min_strength=min_strength, random_state=0)
+        fewer, missing_too = wrong_pairs(estimator, simulation)
+        assert fewer < false / 2
+        assert missing_too < missing + 1
+
+
+# The minimum that the data decide.
+
+
+def test_the_weakest_edge_makes_its_data_twice_as_likely():
+    ns = np.array([20.0, 100.0, 1000.0])
+    limit = MinStrength(0.0, 2.0)
+    gains = ns / 2 * np.log(1 / (1 - limit.strengths(ns) ** 2))
+    np.testing.assert_allclose(gains, np.log(2))
+    np.testing.assert_allclose(limit.costs(ns), np.log(2))
+    # A strength raises the minimum where it is larger than that of the ratio.
+    both = MinStrength(0.1, 2.0)
+    np.testing.assert_allclose(both.strengths(ns), np.maximum(limit.strengths(ns), 0.1))
+    given = MinStrength(0.1)
+    np.testing.assert_allclose(given.strengths(ns), 0.1)
+    np.testing.assert_allclose(given.costs(ns), edge_costs(ns, 0.1))
+    assert (MinStrength(0.0).costs(ns) == 0).all()
+
+
+def test_the_minimum_says_where_it_comes_from():
+    ns = np.array([50.0, 200.0])
+    assert "0.1 (as set)" in MinStrength(0.1).in_words(ns)
+    words = MinStrength(0.0, 2.0).in_words(ns)
+    assert "0.083 to 0.17, depending on the task's n" in words
+    assert "2 times as likely" in words
+    assert "errors that all tasks share" in MinStrength(0.3, 2.0).in_words(ns)
+
+
+def slow_shared_error(tasks, graph):
+    """The largest expected error, pair by pair, with inverses."""
+    p, found = tasks.n_variables, []
+    order = list(topological_order(graph))
+    for first, second in itertools.combinations(range(p), 2):
+        a, node = order[first], order[second]
+        if graph[a, node]:
+            continue
+        parents = [k for k in range(p) if graph[k, node]]
+        chosen = [a, node, *parents]
+        z = []
+        for scatter in tasks.scatters:
+            inverse = np.linalg.inv(scatter[np.ix_(chosen, chosen)])
+            z.append(np.arctanh(-inverse[0, 1] / np.sqrt(inverse[0, 0] * inverse[1, 1])))
+        weights = tasks.ns - len(parents) - 1
+        mean = np.average(z, weights=weights)
+        spread = np.sum(weights * (np.array(z) - mean) ** 2) / (len(z) - 1)
+        found.append((mean, spread, weights.mean(), weights.sum()))
+    mean, spread, weight, total = np.transpose(found)
+    average, m = max(spread.mean(), 1), len(tasks)
+    ratio = np.maximum(((m - 1) * spread + 4 * average) / (m + 3), 1)
+    chance = ratio / total
+    excess = np.mean(mean**2 - chance - (average - 1) / weight)
+    excess -= 2 * np.sqrt(2 * np.mean(chance**2) / len(mean))
+    return np.sqrt(2 * np.log(len(mean)) * max(excess, 0))
+
+
+@pytest.mark.parametrize("misfit", ["hidden_cause", "none"])
+def test_the_shared_error_is_that_of_a_slow_sum(misfit):
+    simulation = simulate_misfit(misfit, n_tasks=12, n_variables=9, random_state=2)
+    graph = AVG(random_state=0).fit(simulation.tasks).graphs_[0]
+    found = shared_error(simulation.tasks, graph)
+    assert found == pytest.approx(slow_shared_error(simulation.tasks, graph), rel=1e-9)
+    assert (found > 0.05) == (misfit == "hidden_cause")
+
+
+@pytest.mark.parametrize("misfit", ["none", "heavy_tails", "saturating", "autocorrelated"])
+def test_there_is_no_shared_error_where_the_pooled_graph_is_right(misfit):
+    for seed in range(4):
+        simulation = simulate_misfit(misfit, n_tasks=20, n_variables=10, random_state=seed)
+        assert shared_error(simulation.tasks, simulation.adjacencies[0]) < 0.06
+
+
+def test_tasks_that_differ_have_no_shared_error():
+    """Thresholded data: no graph suits all tasks, and what it misses is not the same in all."""
+    for seed in range(3):
+        tasks = simulate_thresholded(10, 10, 100, nu0=20.0, random_state=seed).tasks
+        graph = AVG(random_state=0).fit(tasks).graphs_[0]
+        assert shared_error(tasks, graph) == 0
+
+
+def test_few_rows_or_few_variables_tell_nothing():
+    rng = np.random.default_rng(0)
+    for tasks in (
+        Tasks.from_arrays(rng.standard_normal((3, 20, 2))),
+        Tasks.from_arrays(rng.standard_normal((1, 20, 4))),
+    ):
+        assert AVG(random_state=0).fit(tasks).min_strength_ == (0.0, 2.0)
+    # A graph without pairs that are not joined.
+    full = np.triu(np.ones((3, 3), dtype=bool), 1)
+    assert shared_error(Tasks.from_arrays(rng.standard_normal((3, 20, 3))), full) == 0
+    # Fewer rows than parents.
+    graph = np.zeros((6, 6), dtype=bool)
+    graph[:4, 5] = True
+    tasks = Tasks.from_arrays(rng.standard_normal((3, 5, 6)))
+    assert np.isfinite(shared_error(tasks, graph))
+
+
+@pytest.mark.parametrize("estimator", [MTGBN, SIG, AVG])
+def test_all_estimators_have_the_same_minimum(estimator):
+    """Also after the fit was written and read, and with incomplete tasks left out of the estimate."""
+    simulation = simulate_misfit("hidden_cause", n_tasks=12, n_variables=9, random_state=2)
+    fitted = estimator(random_state=0).fit(simulation.tasks)
+    assert fitted.min_strength_ == AVG(random_state=0).fit(simulation.tasks).min_strength_
+    assert fitted.min_strength_.strength > 0.1
+    assert fitted.min_strength_.ratio == 2
+
+
+@pytest.mark.parametrize("kind", ["hidden_cause", "delays"])
+def test_more_tasks_do_not_give_more_wrong_edges(kind):
+    """The first 8 of 48 tasks, and all; without a minimum the number of wrong pairs rises."""
+    simulation = simulate_misfit(kind, n_tasks=48, n_variables=10, random_state=3)
+    few = simulation._replace(tasks=simulation.tasks[:8], adjacencies=simulation.adjacencies[:8])
+    sums = {
+        (setting, m): sum(wrong_pairs(MTGBN(min_strength=setting, random_state=0), each))
+        for setting in ("auto", 0)
+        for m, each in ((8, few), (48, simulation))
+    }
+    assert sums["auto", 48] < sums["auto", 8] + 0.5
+    assert sums["auto", 48] < sums[0, 48] - 1

@@ -1,7 +1,9 @@
 """The edge prior against enumeration, numerical integration and its limits."""
 
 import itertools
+from typing import NamedTuple
 
+import naive
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,28 +16,28 @@ from numba import njit
 from scipy.integrate import quad
 from scipy.optimize import minimize
 from scipy.special import beta as beta_function
-from scipy.special import expit, logit
+from scipy.special import comb, expit, logit
 from scipy.stats import bernoulli, beta
 
 from mtgbn.errors import InputError
 from mtgbn.model.edge_prior import (
     EdgePrior,
-    EdgePriorChoice,
     EdgeTerms,
+    PairKinds,
     add_log_odds,
-    arranged,
     edge_counts,
-    edge_prior_of,
+    edge_terms,
     estimate_edge_prior,
+    first_kinds,
     free_pairs,
     log_odds_of_directions,
     log_odds_of_edge,
     log_probability_of_edges,
     one_way_log_odds,
-    shared_edge_prior,
     smoothed_density,
     softplus,
 )
+from mtgbn.model.edge_prior_setting import EdgePriorChoice, arranged, edge_prior_of
 
 PRIORS = [EdgePrior(0.3, 4.0), EdgePrior(0.05, 0.2), EdgePrior(0.7, 100.0), EdgePrior(0.2, np.inf)]
 
@@ -295,45 +297,60 @@ def test_a_single_task_tells_nothing_of_similarity():
     assert estimate_edge_prior(counts, 1) == ((3 + 1) / (10 + 2), np.inf)
 
 
-@pytest.mark.parametrize("m", [2, 5, 10, 40])
-@pytest.mark.parametrize("s", [0.1, 3.0, 100.0])
-def test_joint_learning_is_more_cautious_than_the_estimate(m, s):
-    counts = simulated_counts(np.random.default_rng(m), 30, m, 0.2, s)
-    estimate, prior = estimate_edge_prior(counts, m), shared_edge_prior(counts, m)
-    assert prior.similarity == max(estimate.similarity, min(4.0, 0.4 * m))
-    assert prior.density < estimate.density
-    # What the estimate says of an edge that nobody else has, if s is no lower than 4.
-    similarity = max(estimate.similarity, 4.0)
-    expected = expit(estimate._replace(similarity=similarity).log_odds(0, m - 1))
-    assert prior.density == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("m", [2, 10, 40])
-def test_the_more_alike_coefficients_are_the_less_caution(m):
-    counts = simulated_counts(np.random.default_rng(m), 30, m, 0.2, 1.0)
-    shares = (0.0, 0.5, 0.9, 0.99, 0.9999)
-    priors = [shared_edge_prior(counts, m, share=w, pooled_density=0.3) for w in shares]
-    cautious = shared_edge_prior(counts, m)
-    assert priors[0] == cautious
-    similarities = [prior.similarity for prior in priors]
-    assert similarities == sorted(similarities, reverse=True)
-    # The odds against lacking an edge that all others have grow, and most of all with few tasks.
-    gain = priors[-1].log_odds(m - 1, m - 1) - cautious.log_odds(m - 1, m - 1)
-    assert gain == pytest.approx(-np.log(1 - shares[-1]) / m, rel=0.15)
-    # The density goes from that of the single tasks to that of the pooled graph, with the same division.
-    ratio = cautious.density / estimate_edge_prior(counts, m).density
-    assert priors[-1].density == pytest.approx(0.3 * ratio, rel=1e-3)
-    without = shared_edge_prior(counts, m, share=0.9)
-    assert without.density == cautious.density
-
-
 def test_the_smoothed_density_is_that_of_all_graphs():
     counts = symmetric(np.arange(10) % 4, 5)
     assert smoothed_density(counts, 3) == (13 + 1) / (30 + 2)
     free = symmetric(np.arange(10) < 6, 5)
     assert smoothed_density(counts, 3, free) == (7 + 1) / (18 + 2)
-    single = symmetric(np.arange(10) < 3, 5).astype(int)
-    assert shared_edge_prior(single, 1) == (smoothed_density(single, 1), np.inf)
+
+
+# Kinds of pairs.
+
+KINDS = [
+    PairKinds(0.8, 0.15, 0.05, 0.01, 0.97),
+    PairKinds(0.2, 0.3, 0.5, 0.2, 0.6),
+    PairKinds(1 - 2e-12, 1e-12, 1e-12, 1e-12, 1 - 1e-12),
+]
+
+
+@pytest.mark.parametrize("kinds", KINDS)
+@pytest.mark.parametrize("n", [1, 2, 7, 40])
+def test_the_table_of_the_kinds_sums_over_all_frequencies(kinds, n):
+    table = kinds.log_table(n)
+    expected = [naive.log_probability_of_pair(kinds, c, n - c) for c in range(n + 1)]
+    np.testing.assert_allclose(table, expected, rtol=1e-9, atol=1e-11)
+    # All patterns of n tasks together.
+    assert np.sum(np.exp(table) * comb(n, np.arange(n + 1))) == pytest.approx(1)
+    # The odds of one more task.
+    more = kinds.log_table(n + 1)
+    expected = more[1:] - more[:-1]
+    np.testing.assert_allclose(kinds.log_odds(np.arange(n + 1), n), expected, rtol=1e-12)
+
+
+def test_many_tasks_do_not_make_the_table_underflow():
+    table = PairKinds(0.9, 0.05, 0.05, 1e-9, 1 - 1e-9).log_table(5000)
+    assert np.isfinite(table).all()
+    assert table[0] == pytest.approx(np.log(0.9), abs=1e-3)
+    assert table[-1] == pytest.approx(np.log(0.05), abs=1e-3)
+
+
+@pytest.mark.parametrize("kinds", KINDS[:2])
+def test_density_and_similarity_are_moments_of_the_frequencies(kinds):
+    frequencies, weights = np.transpose(naive.frequencies_of_pairs(kinds))
+    mean = weights @ frequencies
+    variance = weights @ (frequencies - mean) ** 2
+    assert kinds.density == pytest.approx(mean)
+    # A Beta distribution has the variance r (1 - r)/(1 + s).
+    assert kinds.similarity == pytest.approx(mean * (1 - mean) / variance - 1)
+    assert kinds.single() == (pytest.approx(mean), np.inf)
+
+
+def test_chains_begin_with_as_many_edges_as_the_pooled_graph():
+    for density in (0.02, 0.3, 0.9):
+        kinds = first_kinds(density)
+        assert kinds.absent + kinds.common + kinds.varying == pytest.approx(1)
+        assert kinds.common + kinds.varying == pytest.approx(density)
+        assert min(kinds) > 0
 
 
 # Directions.
@@ -386,12 +403,25 @@ def add_log_odds_and_sum(terms, adjacencies, members, counts, free, log_odds):
 SINGLE = EdgePrior(0.3, np.inf)
 
 
+class PriorOfChain(NamedTuple):
+    """The fields of a chain's state that hold the edge prior."""
+
+    density: np.ndarray
+    similarity: np.ndarray
+    single_log_odds: np.ndarray
+    kinds: np.ndarray
+
+
 def compiled_sums(prior, agreement, adjacencies, members, free=None):
     """Log odds of every edge, and the joint log probability."""
     m, p, _ = adjacencies.shape
-    terms = EdgeTerms(
-        prior.matrix(p), float(prior.similarity), float(agreement), SINGLE.matrix_of_log_odds(p)
+    state = PriorOfChain(
+        prior.matrix(p),
+        np.array(float(prior.similarity)),
+        SINGLE.matrix_of_log_odds(p),
+        np.array(prior if isinstance(prior, PairKinds) else (), dtype=float),
     )
+    terms = edge_terms(state, float(agreement), members.sum())
     free = np.ones((p, p), dtype=bool) if free is None else free
     log_odds = np.ones((m, p, p))
     counts = adjacencies[members].sum(axis=0)
@@ -461,7 +491,8 @@ def test_the_graphs_of_one_task_have_probabilities_that_sum_to_one():
     """Over all graphs along an order, given the other members: what the membership update rests on."""
     p, rng = 4, np.random.default_rng(0)
     prior = EdgePrior(0.15, 0.4)
-    terms = EdgeTerms(prior.matrix(p), prior.similarity, 1.5, SINGLE.matrix_of_log_odds(p))
+    single = SINGLE.matrix_of_log_odds(p)
+    terms = EdgeTerms(prior.matrix(p), prior.similarity, 1.5, single, 6, np.empty((0, 0)))
     counts = np.triu(rng.integers(0, 3, (p, p)), 1)
     places = np.argwhere(np.triu(np.ones((p, p), dtype=bool), 1))
     odds = np.array(
@@ -516,7 +547,7 @@ NAMES = tuple("abcde")
 
 @pytest.mark.parametrize("p", [3, 4, 11])
 def test_the_default_density_expects_half_an_edge_per_variable(p):
-    for given in (None, "shared", "sampled", "density"):
+    for given in (None, "shared", "density"):
         prior, source = edge_prior_of(given, range(p))
         assert prior.density * p * (p - 1) / 2 == pytest.approx(p / 2)
         assert np.isfinite(prior.similarity) == (given != "density")

@@ -12,7 +12,8 @@ from mtgbn.graphs import cpdag
 from mtgbn.learn.joint import Iteration
 from mtgbn.learn.single_task import FoundGraph
 from mtgbn.model.densities import log_marginal_likelihood
-from mtgbn.model.edge_prior import EdgePrior, EdgePriorChoice
+from mtgbn.model.edge_prior import EdgePrior
+from mtgbn.model.edge_prior_setting import EdgePriorChoice
 from mtgbn.paper import em, sample_sigma_h
 from mtgbn.paper.em import EMProblem, EMState
 from mtgbn.paper.structure_priors import log_structure_prior

@@ -55,7 +55,7 @@ def fitted(tasks):
     matrix[0, 1] = matrix[1, 0] = 0.9
     kinds = {
         "MTGBN": MTGBN(**options, **QUICK),
-        "MTGBN, posterior": MTGBN(inference="posterior", edge_prior="sampled", **QUICK),
+        "MTGBN, posterior": MTGBN(inference="posterior", **QUICK),
         "PaperMTGBN": PaperMTGBN(search="boss", nu0=30, n_draws=24, random_state=3),
         "MTGBN, matrix": MTGBN(edge_prior=(matrix, 2.0), nu0="auto", **QUICK),
         "SIG": SIG(**options, random_state=3),

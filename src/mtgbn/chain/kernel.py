@@ -13,8 +13,9 @@ from mtgbn.chain.likelihoods import log_likelihoods
 from mtgbn.chain.updates.delta import DELTA_STEPS, TARGET_DELTA_ACCEPTANCE, update_delta
 from mtgbn.chain.updates.graphs import update_graphs
 from mtgbn.chain.updates.membership import update_membership
+from mtgbn.chain.updates.pairs import update_kinds, update_pairs
 from mtgbn.chain.updates.sigma_h import TARGET_ACCEPTANCE, update_sigma_h
-from mtgbn.model.edge_prior import EdgeTerms, add_log_odds, log_probability_of_edges
+from mtgbn.model.edge_prior import add_log_odds, edge_terms, log_probability_of_edges
 from mtgbn.model.unstructured import log_prior_of_delta
 
 # The largest step of ln delta, in standard deviations of a proposal.
@@ -57,7 +58,11 @@ def run_rounds(rng, data, state, psi_factor, first, last, adapts, trace):
         if data.samples_membership:
             update_membership(rng, data, state, trace.advantages[k])
         if data.n_moves > 0:
+            if state.kinds.size:
+                update_pairs(rng, data, state, sigma_h)
             update_graphs(rng, data, state, sigma_h, trace.move_frequencies)
+        if data.samples_kinds and state.kinds.size:
+            update_kinds(rng, data, state)
         trace.acceptance[k] = acceptance
         trace.n_divergent[()] += is_divergent
         _record(data, state, sigma_h, k, trace)
@@ -70,9 +75,9 @@ def _record(data, state, sigma_h, k, trace):
     """Write the state at the end of round k to the trace."""
     adjacencies, scatters, members = state.adjacencies, state.scatters, state.members
     counts, end_counts, psi = state.counts, trace.end_counts, trace.psi
-    delta, similarity = state.delta[()], state.similarity[()]
+    delta = state.delta[()]
     m, p, _ = scatters.shape
-    terms = EdgeTerms(state.density, similarity, data.agreement, state.single_log_odds)
+    terms = edge_terms(state, data.agreement, members.sum())
     add_log_odds(terms, adjacencies, members, counts, trace.log_odds)
     values = np.empty(m)
     log_likelihoods(
@@ -97,8 +102,8 @@ def _record(data, state, sigma_h, k, trace):
         for j in range(p):
             psi[k, i, j] = sigma_h[i, j] / delta
     trace.delta[k] = delta
-    trace.density[k] = terms.density[0, 1]
-    trace.similarity[k] = similarity
+    for field in range(state.kinds.size):
+        trace.kinds[k, field] = state.kinds[field]
     trace.log_density[k] = value
     trace.n_edges[k] = n_edges
 

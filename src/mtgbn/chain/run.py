@@ -15,7 +15,6 @@ from mtgbn.chain.state import (
     empty_trace,
     first_state,
 )
-from mtgbn.chain.updates.edge_prior import update_edge_prior
 from mtgbn.chain.updates.missing_values import update_missing_values
 from mtgbn.chain.updates.sigma_h import (
     begin_chain,
@@ -54,8 +53,8 @@ def run_chain(
     m, p, _ = state.scatters.shape
     state, trace = copy_of(state), empty_trace(n_rounds, m, p)
     portion = int(np.clip(_PORTION // (m * p), 1, _LARGEST_PORTION))
-    if data.samples_edge_prior or data.incomplete.size:
-        portion = 1  # the updates of edge prior and missing values follow every round
+    if data.incomplete.size:
+        portion = 1  # the update of missing values follows every round
     psi_factor = contiguous_factor(state.centre)
     if n_rounds and state.step_size == 0:
         begin_chain(rng, data, state, psi_factor)
@@ -67,7 +66,8 @@ def run_chain(
             last = min([last, *(first + each for each in left if each > 0)])
         run_rounds(rng, data, state, psi_factor, first, last, adapts, trace)
         trace.scatters[:] += (last - first) * state.scatters
-        _update_the_rest(rng, data, state, trace, last)
+        if data.incomplete.size:
+            _fill_in(rng, data, state, trace, last)
         if adapts:
             window = np.concatenate([state.window, trace.psi[first:last]])
             state = state._replace(window=window)
@@ -86,21 +86,18 @@ def run_chain(
     ), state
 
 
-def _update_the_rest(
+def _fill_in(
     rng: np.random.Generator, data: ChainData, state: ChainState, trace: ChainTrace, last: int
 ) -> None:
-    """Update the edge prior and the missing values, which most fits do not need."""
+    """Update the missing values, after their rows have been recorded."""
     for k, t in enumerate(data.incomplete):
         rows = state.rows[data.row_starts[k] : data.row_starts[k + 1]]
         trace.row_means[t] += rows.mean(axis=0)
-    if data.samples_edge_prior:
-        update_edge_prior(rng, data, state)
-    if data.incomplete.size:
-        sigma_h = float(state.delta) * trace.psi[last - 1]
-        if not update_missing_values(rng, data, state, sigma_h):
-            raise InputError(
-                "sigma_h or a precision became numerically singular; rescale or drop variables"
-            )
+    sigma_h = float(state.delta) * trace.psi[last - 1]
+    if not update_missing_values(rng, data, state, sigma_h):
+        raise InputError(
+            "sigma_h or a precision became numerically singular; rescale or drop variables"
+        )
 
 
 def _learned(state: ChainState) -> ChainState:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mtgbn.graphs.dags import descendants, topological_order
-from mtgbn.model.edge_prior import EdgePrior, edge_costs, free_pairs, one_way_log_odds
+from mtgbn.model.edge_prior import EdgePrior, PairKinds, free_pairs, one_way_log_odds
 from mtgbn.model.posterior import HyperPrior
 from mtgbn.model.unstructured import unstructured_sigma_h
 from mtgbn.search.knowledge import Constraints
@@ -59,8 +59,9 @@ class ChainData(NamedTuple):
         What the scatter of the completed rows of each of these tasks is multiplied by.
     n_moves : int
         Moves between graphs, per task and round; 0 holds the graphs fixed.
-    samples_delta, samples_membership, samples_edge_prior : bool
-        Whether delta, the membership and the edge prior are updated; otherwise they are held fixed.
+    samples_delta, samples_membership, samples_kinds : bool
+        Whether delta, the membership and the kinds of pairs are updated; otherwise they are held
+        fixed.
     """
 
     ns: np.ndarray
@@ -81,7 +82,7 @@ class ChainData(NamedTuple):
     n_moves: int
     samples_delta: bool
     samples_membership: bool
-    samples_edge_prior: bool
+    samples_kinds: bool
 
 
 class ChainState(NamedTuple):
@@ -101,6 +102,8 @@ class ChainState(NamedTuple):
         delta, and the step size of the Metropolis steps for ln delta.
     density, similarity, single_log_odds : array (p, p), (), (p, p)
         The edge prior: r of every pair, s, and the log prior odds of every edge in a single task.
+    kinds : array (5,)
+        The kinds of pairs in place of r and s, fields as in `PairKinds`; or without any element.
     adjacencies : array (m, p, p) of bool
     orders : array (m, p)
         Variables of every task from first to last; parents come before their children.
@@ -128,6 +131,7 @@ class ChainState(NamedTuple):
     density: np.ndarray
     similarity: np.ndarray
     single_log_odds: np.ndarray
+    kinds: np.ndarray
     adjacencies: np.ndarray
     orders: np.ndarray
     members: np.ndarray
@@ -146,8 +150,9 @@ class ChainTrace(NamedTuple):
     ----------
     psi : array (rounds, p, p)
         sigma_h / delta.
-    delta, density, similarity : array (rounds,)
-        ``density`` is r of the first pair, which all pairs have in common where r is sampled.
+    delta : array (rounds,)
+    kinds : array (rounds, 5)
+        nan where the edge prior is fixed.
     log_density : array (rounds,)
         Log density of data, graphs, membership and ln delta, given Psi and the edge prior, minus
         the costs of all edges.
@@ -172,8 +177,7 @@ class ChainTrace(NamedTuple):
 
     psi: np.ndarray
     delta: np.ndarray
-    density: np.ndarray
-    similarity: np.ndarray
+    kinds: np.ndarray
     log_density: np.ndarray
     n_edges: np.ndarray
     acceptance: np.ndarray
@@ -192,11 +196,11 @@ def chain_data(
     constraints: Constraints,
     *,
     agreement: float = np.inf,
-    min_strength: float = 0.0,
+    edge_costs: np.ndarray | float = 0.0,
     n_moves: int,
     samples_delta: bool = True,
     samples_membership: bool = True,
-    samples_edge_prior: bool = False,
+    samples_kinds: bool = True,
 ) -> ChainData:
     """Gather what is given to a chain; the prior of Psi is centred at the pooled variances."""
     scatters, p = tasks.scatters, tasks.n_variables
@@ -217,7 +221,7 @@ def chain_data(
         max_parents=int(constraints.max_parents),
         free=free_pairs(allowed, required),
         one_way=one_way_log_odds(allowed),
-        edge_costs=edge_costs(tasks.ns, min_strength),
+        edge_costs=np.array(np.broadcast_to(edge_costs, len(tasks)), dtype=float),
         agreement=float(agreement),
         incomplete=np.array(incomplete, dtype=np.int64),
         row_starts=np.cumsum([0, *map(len, rows)]),
@@ -226,7 +230,7 @@ def chain_data(
         n_moves=int(n_moves),
         samples_delta=bool(samples_delta),
         samples_membership=bool(samples_membership) and len(tasks) > 1,
-        samples_edge_prior=bool(samples_edge_prior),
+        samples_kinds=bool(samples_kinds),
     )
 
 
@@ -236,7 +240,12 @@ def single_scales(scatters: np.ndarray, ns: np.ndarray) -> np.ndarray:
 
 
 def first_state(
-    data: ChainData, tasks: Tasks, adjacencies: np.ndarray, *, delta: float, edge_prior: EdgePrior
+    data: ChainData,
+    tasks: Tasks,
+    adjacencies: np.ndarray,
+    *,
+    delta: float,
+    edge_prior: EdgePrior | PairKinds,
 ) -> ChainState:
     """The state before the first round: given graphs, all tasks are members.
 
@@ -259,6 +268,7 @@ def first_state(
         density=edge_prior.matrix(p),
         similarity=np.array(float(edge_prior.similarity)),
         single_log_odds=edge_prior.single().matrix_of_log_odds(p),
+        kinds=_kinds_of(edge_prior),
         adjacencies=graphs,
         orders=np.array([topological_order(graph) for graph in graphs]),
         members=np.ones(m, dtype=bool),
@@ -279,12 +289,20 @@ def _with_column_means(rows: np.ndarray) -> np.ndarray:
     return np.where(is_missing, means, rows)
 
 
+def _kinds_of(prior: EdgePrior | PairKinds) -> np.ndarray:
+    return np.array(prior if isinstance(prior, PairKinds) else (), dtype=float)
+
+
 def with_edge_prior(
-    state: ChainState, prior: EdgePrior, single_edge_prior: EdgePrior | None = None
+    state: ChainState, prior: EdgePrior | PairKinds, single_edge_prior: EdgePrior | None = None
 ) -> ChainState:
     """The same state with another edge prior; None leaves single tasks with their own."""
     p = len(state.density)
-    state = state._replace(density=prior.matrix(p), similarity=np.array(float(prior.similarity)))
+    state = state._replace(
+        density=prior.matrix(p),
+        similarity=np.array(float(prior.similarity)),
+        kinds=_kinds_of(prior),
+    )
     if single_edge_prior is not None:
         state = state._replace(single_log_odds=single_edge_prior.matrix_of_log_odds(p))
     return state
@@ -302,8 +320,7 @@ def empty_trace(n_rounds: int, m: int, p: int) -> ChainTrace:
     return ChainTrace(
         psi=np.empty((n_rounds, p, p)),
         delta=np.empty(n_rounds),
-        density=np.empty(n_rounds),
-        similarity=np.empty(n_rounds),
+        kinds=np.full((n_rounds, 5), np.nan),
         log_density=np.empty(n_rounds),
         n_edges=np.empty(n_rounds),
         acceptance=np.empty(n_rounds),

@@ -9,7 +9,7 @@ import click
 from mtgbn._utils.tables import read_table
 from mtgbn.errors import InputError
 
-_WORDS = ("shared", "density", "sampled")
+_WORDS = ("shared", "density")
 _EMPTY = ("", "na", "nan", ".")
 
 
@@ -37,7 +37,7 @@ class EdgePriorText(click.ParamType):
         if os.path.isfile(value):
             return EdgePriorFile(value)
         self.fail(
-            f"{value!r} is none of 'shared', 'density', 'sampled', a number R, two numbers R,S "
+            f"{value!r} is none of 'shared', 'density', a number R, two numbers R,S "
             "(without a blank), and the path of a file",
             *(param, ctx),
         )

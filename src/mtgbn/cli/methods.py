@@ -51,18 +51,19 @@ OPTIONS = {
         "--edge-prior",
         type=EdgePriorText(),
         metavar="PRIOR",
-        help="Density of the graphs a priori, and similarity between tasks. 'shared': both are "
-        "estimated from single tasks; 'density': the density is estimated, and graphs are independent; "
-        "'sampled': both are sampled with the graphs; R: density, independent graphs; R,S: density and "
-        "similarity (small: alike); or a CSV or TSV file with the probability of every pair, and the "
-        "variables' names in its rows and columns. [default: shared]",
+        help="Which edges are expected a priori. 'shared': pairs are absent, common to the tasks, or "
+        "varying, and the shares of the three kinds are sampled with the graphs; 'density': the "
+        "density is estimated, and graphs are independent; R: density, independent graphs; R,S: density "
+        "and similarity (small: alike); or a CSV or TSV file with the probability of every pair, and "
+        "the variables' names in its rows and columns. [default: shared]",
     ),
     "min_strength": option(
         "--min-strength",
-        type=click.FloatRange(0, 1, max_open=True),
-        default=0.0,
-        help="The weakest partial correlation that counts as an edge; effects that all tasks share "
-        "are otherwise found however small they are.",
+        type=NumberOr("auto"),
+        default="auto",
+        help="The weakest partial correlation that counts as an edge. auto: an edge must make a task's "
+        "own data twice as likely, and be stronger than the errors that all tasks share. 0: what all "
+        "tasks share is found however weak it is, errors of the model included.",
     ),
     "shared_directions": option(
         "--shared-directions/--own-directions",

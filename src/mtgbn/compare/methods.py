@@ -87,7 +87,7 @@ def match_methods(
         if method == "sig":
             used = SIG(
                 edge_prior="density",
-                min_strength=getattr(estimator, "min_strength", 0.0),
+                min_strength=getattr(estimator, "min_strength", "auto"),
                 knowledge=estimator.knowledge,
                 n_jobs=estimator.n_jobs,
                 random_state=random_state,

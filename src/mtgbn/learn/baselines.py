@@ -8,11 +8,12 @@ import numpy as np
 from mtgbn._utils.seeds import entropy_of, seed_sequence
 from mtgbn.errors import InputError
 from mtgbn.learn.estimator import Estimator, single_network
+from mtgbn.learn.min_strength import MinStrengthSetting, resolve_min_strength
 from mtgbn.learn.ordering import Ordering
 from mtgbn.learn.parallel import no_progress
 from mtgbn.learn.parameter_checks import (
     ParameterTable,
-    a_correlation,
+    a_correlation_or_auto,
     a_seed,
     number_of_jobs,
 )
@@ -23,7 +24,8 @@ from mtgbn.learn.search_parameters import (
     search_settings,
 )
 from mtgbn.learn.single_task import learn_single_tasks
-from mtgbn.model.edge_prior import EdgePrior, EdgePriorSetting, arranged, edge_prior_of
+from mtgbn.model.edge_prior import EdgePrior
+from mtgbn.model.edge_prior_setting import EdgePriorSetting, arranged, edge_prior_of
 from mtgbn.search.knowledge import Knowledge
 from mtgbn.tasks import Tasks
 
@@ -33,7 +35,7 @@ class _Baseline(Estimator):
 
     parameter_table: ClassVar[ParameterTable] = {
         **SEARCH_PARAMETERS,
-        "min_strength": a_correlation,
+        "min_strength": a_correlation_or_auto,
         "n_jobs": number_of_jobs,
         "random_state": a_seed,
     }
@@ -42,7 +44,7 @@ class _Baseline(Estimator):
         self,
         *,
         edge_prior: EdgePriorSetting = None,
-        min_strength: float = 0.0,
+        min_strength: MinStrengthSetting = "auto",
         search: Literal["boss", "mmhc"] = "boss",
         n_restarts: int | None = None,
         tabu: int | None = None,
@@ -71,26 +73,37 @@ class _Baseline(Estimator):
             )
         edge_prior_of(self.edge_prior, tasks.variables)
 
-    def _learn(self, tasks: Tasks, progress: Callable | None) -> tuple[np.ndarray, EdgePrior]:
-        """Graphs of the tasks, each searched as a single task, and the edge prior."""
+    def _learn(
+        self, tasks: Tasks, progress: Callable | None, *, pools: bool
+    ) -> tuple[np.ndarray, EdgePrior]:
+        """Graphs of the tasks, or one graph if it ``pools``, and the edge prior."""
         ordering = Ordering.of(tasks)
         choice = edge_prior_of(self.edge_prior, tasks.variables)
         seeds = seed_sequence(self.random_state)
         self.random_state_ = entropy_of(seeds)
-        knowledge = self.resolved_knowledge(ordering.tasks.variables)
+        ordered = ordering.tasks
+        knowledge = self.resolved_knowledge(ordered.variables)
+
+        limit = resolve_min_strength(self.min_strength, ordered, knowledge, seeds=seeds)
+        chosen, costs = ordered, limit.costs(ordered.ns)
+        if pools:
+            chosen, costs = ordered.pooled(), costs.sum(keepdims=True)
         graphs, densities = learn_single_tasks(
-            ordering.tasks,
-            candidate_constraints(self, ordering.tasks, knowledge),
+            chosen,
+            candidate_constraints(self, chosen, knowledge),
             arranged(choice, ordering.variable_order),
             search_settings(self),
-            min_strength=self.min_strength,
+            edge_costs=costs,
             seeds=seeds,
             n_jobs=self.n_jobs,
             progress=progress or no_progress,
         )
+        self.min_strength_ = limit
         prior = choice.prior
         if not choice.is_fixed:
             prior = EdgePrior(float(densities.mean()), np.inf)
+        if pools:
+            graphs = np.repeat(graphs, len(tasks), axis=0)
         return ordering.to_user(graphs, "tvv"), prior
 
 
@@ -106,7 +119,7 @@ class SIG(_Baseline):
     edge_prior : optional
         "density": r is estimated from each task's graph; r; or a matrix or data frame of
         probabilities of the pairs. Default: r = 1/(p - 1).
-    min_strength : float
+    min_strength : float or "auto"
         As for `MTGBN`; in the pooled data of `AVG`, too.
     search : {"boss", "mmhc"}
         Best order score search, or the paper's max-min hill climbing.
@@ -123,8 +136,8 @@ class SIG(_Baseline):
 
     Attributes
     ----------
-    graphs_, cpdags_, covariances_, coefficients_, residual_variances_, edge_prior_, task_names_, \
-    variables_
+    graphs_, cpdags_, covariances_, coefficients_, residual_variances_, edge_prior_, min_strength_, \
+    task_names_, variables_
         As for `MTGBN`.
 
     Examples
@@ -139,7 +152,7 @@ class SIG(_Baseline):
         """Learn the graph of every task from its own data; arguments as for `MTGBN.fit`."""
         tasks = self._read(tasks)
         self.check(tasks)
-        self.store_graphs(tasks, *self._learn(tasks, progress))
+        self.store_graphs(tasks, *self._learn(tasks, progress, pools=False))
         self._align_directions()
         self._store_parameters()
         return self
@@ -167,10 +180,7 @@ class AVG(_Baseline):
         """Learn one graph from all data; arguments as for `MTGBN.fit`."""
         tasks = self._read(tasks)
         self.check(tasks)
-        scatter, n = tasks.pooled_scatter()
-        pooled = Tasks([scatter], [n], tasks.variables)
-        (graph,), edge_prior = self._learn(pooled, progress)
-        self.store_graphs(tasks, np.array([graph] * len(tasks)), edge_prior)
+        self.store_graphs(tasks, *self._learn(tasks, progress, pools=True))
         self._align_directions()
         self._store_parameters()
         return self

@@ -15,14 +15,15 @@ from mtgbn._utils.stores import estimator_settings
 from mtgbn.chain.state import ChainState
 from mtgbn.errors import InputError
 from mtgbn.learn.joint import Iteration, JointState, Record
-from mtgbn.model.edge_prior import EdgePrior
+from mtgbn.learn.min_strength import MinStrength
+from mtgbn.model.edge_prior import EdgePrior, PairKinds
 from mtgbn.tasks import Tasks
 
-# Raised whenever a state means something else than before; 5: structures by the names of their fields.
-_FORMAT = "mtgbn checkpoint 5"
+# Raised whenever a state means something else than before; 6: kinds of pairs.
+_FORMAT = "mtgbn checkpoint 6"
 
 # What a state is made of; nothing else is ever made from a file.
-_JOINT_KINDS = (JointState, Iteration, Record, ChainState, EdgePrior)
+_JOINT_KINDS = (JointState, Iteration, Record, ChainState, EdgePrior, PairKinds, MinStrength)
 
 
 class Checkpoint:

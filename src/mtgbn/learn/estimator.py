@@ -18,7 +18,7 @@ from mtgbn.learn.ordering import Ordering, agreeing_members
 from mtgbn.learn.parameter_checks import ParameterTable, check_parameters
 from mtgbn.learn.parameters import Network, Parameters, posterior_network
 from mtgbn.learn.single_task import single_sigma_h
-from mtgbn.model.edge_prior import EdgePrior
+from mtgbn.model.edge_prior import EdgePrior, PairKinds
 from mtgbn.search.knowledge import Constraints, Knowledge
 from mtgbn.tasks import Tasks
 
@@ -128,7 +128,7 @@ class Estimator(BaseEstimator):
         self,
         tasks: Tasks,
         graphs: np.ndarray,
-        edge_prior: EdgePrior,
+        edge_prior: EdgePrior | PairKinds,
         cpdags: np.ndarray | None = None,
     ) -> None:
         """Set the attributes that say which tasks were fitted and what their graphs are."""

@@ -22,6 +22,7 @@ from mtgbn.chain.state import (
 )
 from mtgbn.chain.threads import stoppable_threads
 from mtgbn.chain.updates.membership import reassign_members
+from mtgbn.learn.min_strength import MinStrength, MinStrengthSetting, resolve_min_strength
 from mtgbn.learn.parallel import Progress, in_parallel, no_progress
 from mtgbn.learn.single_task import (
     FoundGraph,
@@ -33,15 +34,14 @@ from mtgbn.learn.single_task import (
 )
 from mtgbn.model.edge_prior import (
     EdgePrior,
-    EdgePriorChoice,
+    PairKinds,
     agreement_of,
-    edge_costs,
     edge_counts,
+    first_kinds,
     free_pairs,
-    shared_edge_prior,
     smoothed_density,
 )
-from mtgbn.model.unstructured import estimate_delta
+from mtgbn.model.edge_prior_setting import EdgePriorChoice
 from mtgbn.search.knowledge import Constraints
 from mtgbn.search.methods import SearchSettings
 from mtgbn.tasks import Tasks
@@ -51,9 +51,16 @@ N_CHAINS = 2
 # Draws of Psi that are kept per chain; when there are twice as many, every second one is dropped.
 _MAX_KEPT = 100
 
-# After each warm-up stage, a chain that trails the best by more than MAX_LAG in log density restarts
-# from it, and tasks whose membership is wrong may change sides.
-_WARMUP_STAGES, _MAX_LAG = 3, 100.0
+# After each warm-up stage, a chain that trails the best by more than _MAX_LAG in log density restarts
+# from it. If a search follows, this is a small number: the mean over two modes is not a mode, and the
+# better one is searched. Tasks whose membership is wrong may then change sides, too.
+_WARMUP_STAGES, _MAX_LAG, _MAX_LAG_OF_SEARCH = 3, 100.0, 5.0
+
+# Rounds before the warm-up in which graphs are held, so that sigma_h and delta suit them.
+_SETTLING_ROUNDS = 15
+
+# Chains that start at the dense pooled graph, if a search follows.
+_DENSE_STARTS = 2
 
 # Chains disagree about a task if their membership frequencies differ by more than this.
 _MAX_DISAGREEMENT = 0.9
@@ -77,7 +84,7 @@ class JointProblem(NamedTuple):
         None: delta is sampled.
     edge_prior : EdgePriorChoice
     shares_directions : bool
-    min_strength : float
+    min_strength : float or "auto"
         The weakest partial correlation that counts.
     search : SearchSettings
     n_draws : int
@@ -95,18 +102,13 @@ class JointProblem(NamedTuple):
     nu0: float | None
     edge_prior: EdgePriorChoice
     shares_directions: bool
-    min_strength: float
+    min_strength: MinStrengthSetting
     search: SearchSettings
     n_draws: int
     n_rounds: int
     tolerance: float
     max_iter: int
     seeds: np.random.SeedSequence
-
-    @property
-    def samples_edge_prior(self) -> bool:
-        """Whether r and s are sampled with the graphs."""
-        return self.edge_prior.source == "sampled"
 
     @property
     def free(self) -> np.ndarray:
@@ -144,8 +146,7 @@ class Record(NamedTuple):
     psi: np.ndarray
     stride: int
     delta: np.ndarray
-    density: np.ndarray
-    similarity: np.ndarray
+    kinds: np.ndarray
     log_density: np.ndarray
     n_edges: np.ndarray
     acceptance: np.ndarray
@@ -178,13 +179,15 @@ class JointState(NamedTuple):
     """Where a fit stands; all that is needed to go on.
 
     ``adjacencies`` (m, p, p) are the graphs of the last search. ``edge_prior`` is the given one or the
-    estimate, ``single_edge_prior`` that of single tasks (None: with the same density). The chains have
-    run ``n_blocks`` times. ``reason`` says why the fit ended; it is empty as long as it has not.
+    one with which the chains began, ``single_edge_prior`` that of single tasks (None: with the same
+    density). ``min_strength`` is the weakest partial correlation that counts. The chains have run
+    ``n_blocks`` times. ``reason`` says why the fit ended; it is empty as long as it has not.
     """
 
     adjacencies: np.ndarray
-    edge_prior: EdgePrior
+    edge_prior: EdgePrior | PairKinds
     single_edge_prior: EdgePrior | None
+    min_strength: MinStrength
     chains: tuple[ChainState, ...]
     record: Record | None = None
     n_blocks: int = 0
@@ -201,75 +204,64 @@ class JointState(NamedTuple):
 
 
 def start(problem: JointProblem, n_jobs: int | None, progress: Progress) -> JointState:
-    """Start one chain at the graphs of the single tasks, the other at the pooled graph."""
+    """Chains that begin at the graphs of the single tasks, at the pooled graph, and at a dense one.
+
+    The dense graph is the pooled graph without a minimal strength: to drop an edge is easier for a chain
+    than to find one.
+    """
     tasks = problem.tasks
+    limit = resolve_min_strength(
+        problem.min_strength, tasks, problem.constraints, seeds=problem.seeds
+    )
     single_graphs, _ = learn_single_tasks(
         tasks,
         (problem.constraints,) * len(tasks),
         problem.edge_prior,
         problem.search,
-        min_strength=problem.min_strength,
+        edge_costs=limit.costs(tasks.ns),
         seeds=problem.seeds,
         n_jobs=n_jobs,
         progress=progress,
     )
-    pooled = _pooled_graph(problem, tasks, n_jobs)
-    edge_prior, single_edge_prior = problem.edge_prior.prior, None
-    if problem.edge_prior.source in ("shared", "density"):
+    pooled = _pooled_graph(problem, limit, n_jobs)
+    edge_prior: EdgePrior | PairKinds = problem.edge_prior.prior
+    single_edge_prior = None
+    if not problem.edge_prior.is_fixed:
         counts = edge_counts(single_graphs)
         single_edge_prior = EdgePrior(smoothed_density(counts, len(tasks), problem.free), np.inf)
         edge_prior = single_edge_prior
-    if problem.edge_prior.source == "shared":
-        edge_prior = _estimate_shared_prior(problem, tasks, single_graphs, pooled)
-    data = _chain_data(problem, edge_prior, 0)
+    if problem.edge_prior.source == "shared" and len(tasks) > 1:
+        edge_prior = first_kinds(smoothed_density(edge_counts(pooled[None]), 1, problem.free))
+    data = _chain_data(problem, edge_prior, limit, 0)
     delta = _FIRST_DELTA if problem.nu0 is None else problem.nu0 - tasks.n_variables + 1
     chains = []
-    for graphs in (single_graphs, _pooled_where_it_suits(data, tasks, single_graphs, pooled)):
+    dense = _pooled_graph(problem, MinStrength(0.0), n_jobs)
+    starts = [_pooled_where_it_suits(data, tasks, single_graphs, each) for each in (pooled, dense)]
+    for graphs in (single_graphs, *starts, *starts[1:] * (_DENSE_STARTS - 1)):
         chain = first_state(data, tasks, graphs, delta=delta, edge_prior=edge_prior)
         chains.append(with_edge_prior(chain, edge_prior, single_edge_prior))
     return JointState(
         adjacencies=single_graphs,
         edge_prior=edge_prior,
         single_edge_prior=single_edge_prior,
+        min_strength=limit,
         chains=tuple(chains),
     )
 
 
-def _pooled_graph(problem: JointProblem, tasks: Tasks, n_jobs: int | None) -> np.ndarray:
-    """The graph of some tasks as one dataset."""
-    scatter, n = tasks.pooled_scatter()
+def _pooled_graph(problem: JointProblem, limit: MinStrength, n_jobs: int | None) -> np.ndarray:
+    """The graph of all tasks as one dataset."""
     (graph,), _ = learn_single_tasks(
-        Tasks([scatter], [n], tasks.variables),
+        problem.tasks.pooled(),
         (problem.constraints,),
         problem.edge_prior,
         problem.search,
-        min_strength=problem.min_strength,
+        edge_costs=limit.costs(problem.tasks.ns).sum(),
         seeds=problem.seeds,
         n_jobs=n_jobs,
         progress=no_progress,
     )
     return graph
-
-
-def _estimate_shared_prior(
-    problem: JointProblem, tasks: Tasks, single_graphs: np.ndarray, pooled: np.ndarray
-) -> EdgePrior:
-    """The edge prior of some tasks, from their single-task graphs and their pooled graph."""
-    share = 0.0
-    if len(tasks) > 1:
-        delta = (
-            estimate_delta(tasks.scatters, tasks.ns)
-            if problem.nu0 is None
-            else problem.nu0 - tasks.n_variables + 1
-        )
-        share = delta / (delta + np.median(tasks.ns))
-    return shared_edge_prior(
-        edge_counts(single_graphs),
-        len(single_graphs),
-        problem.free,
-        share=share,
-        pooled_density=smoothed_density(edge_counts(pooled[None]), 1, problem.free),
-    )
 
 
 def _pooled_where_it_suits(
@@ -286,20 +278,20 @@ def _pooled_where_it_suits(
     return np.where(suits[:, None, None], same, single_graphs)
 
 
-def _chain_data(problem: JointProblem, edge_prior: EdgePrior, n_moves: int) -> ChainData:
+def _chain_data(
+    problem: JointProblem, edge_prior: EdgePrior | PairKinds, limit: MinStrength, n_moves: int
+) -> ChainData:
     """What the chains are given."""
-    # Where r and s are sampled, directions are not shared: their normaliser over all graphs matters.
     agreement = np.inf
-    if problem.shares_directions and not problem.samples_edge_prior:
+    if problem.shares_directions:
         agreement = agreement_of(len(problem.tasks), edge_prior)
     return chain_data(
         problem.tasks,
         problem.constraints,
         agreement=agreement,
-        min_strength=problem.min_strength,
+        edge_costs=limit.costs(problem.tasks.ns),
         n_moves=n_moves,
         samples_delta=problem.nu0 is None,
-        samples_edge_prior=problem.samples_edge_prior,
     )
 
 
@@ -318,25 +310,28 @@ def go_on(
 
     ``n_warmup`` rounds per chain adapt, ``n_rounds`` are recorded, with ``moves_per_pair`` moves between
     graphs per pair of variables in every task and round. ``keeps_blocks`` says that edge probabilities
-    are wanted. Otherwise a search follows, and tasks whose membership is wrong may change sides uphill
-    after each warm-up stage. Chains that tell how sure an edge is must be free to disagree because of
-    their starts.
+    are wanted. Otherwise a search follows: there are more starts, the best chains go on after the first
+    warm-up stage, and tasks whose membership is wrong may change sides uphill after each stage. Chains
+    that tell how sure an edge is must be free to disagree because of their starts.
     """
     p = problem.tasks.n_variables
     n_moves = round(moves_per_pair * p * (p - 1) / 2)
-    data = _chain_data(problem, state.edge_prior, n_moves)
+    data = _chain_data(problem, state.edge_prior, state.min_strength, n_moves)
     draws_seed, _ = iteration_seeds(problem.seeds, state.n_blocks + 1)
-    seeds = draws_seed.spawn(N_CHAINS)
     per_stage = -(-n_warmup // _WARMUP_STAGES)
-    total = N_CHAINS * (_WARMUP_STAGES * per_stage + n_rounds)
+    n_settling = _SETTLING_ROUNDS if n_warmup and not state.n_blocks else 0
+    chains: Sequence[ChainState] = state.chains
+    if keeps_blocks:
+        chains = chains[:N_CHAINS]
+    seeds = draws_seed.spawn(len(chains))
+    total = N_CHAINS * (_WARMUP_STAGES * per_stage + n_rounds) + len(chains) * n_settling
+    total += (len(chains) - N_CHAINS) * per_stage
     done = 0
     counting = Lock()
-    chains: Sequence[ChainState] = state.chains
-    members = np.ones(len(problem.tasks), dtype=bool)
-    workers = min(max(effective_n_jobs(n_jobs), 1), N_CHAINS)
+    workers = min(max(effective_n_jobs(n_jobs), 1), len(chains))
     with stoppable_threads(workers) as (pool, raise_if_stopped):
 
-        def run(chain: ChainState, seed, length: int, adapts: bool):
+        def run(chain: ChainState, seed, length: int, adapts: bool, data: ChainData = data):
             def made(more: int) -> None:
                 nonlocal done
                 raise_if_stopped()
@@ -347,25 +342,21 @@ def go_on(
             rng = np.random.default_rng(seed)
             return run_chain(data, chain, rng, length, adapts=adapts, progress=made)
 
-        def run_all(chains, seeds, length: int, adapts: bool):
+        def run_all(chains, seeds, length: int, adapts: bool, data: ChainData = data):
             n = len(chains)
-            ended = pool.map(run, chains, seeds, [length] * n, [adapts] * n)
+            ended = pool.map(run, chains, seeds, [length] * n, [adapts] * n, [data] * n)
             return tuple(zip(*ended, strict=True))
 
+        if n_settling:
+            held = data._replace(n_moves=0, samples_membership=False, samples_kinds=False)
+            _, chains = run_all(
+                chains, [seed.spawn(1)[0] for seed in seeds], n_settling, True, held
+            )
         for _ in range(_WARMUP_STAGES if per_stage else 0):
-            stage_seeds = [seed.spawn(1)[0] for seed in seeds]
+            stage_seeds = [seed.spawn(1)[0] for seed in seeds[: len(chains)]]
             traces, chains = run_all(chains, stage_seeds, per_stage, True)
-            places = _restarts(traces)
+            places = _restarts(traces, _MAX_LAG if keeps_blocks else _MAX_LAG_OF_SEARCH)
             chains = [chains[place] for place in places]
-            now = _mostly_members(traces)
-            if problem.edge_prior.source == "shared" and now.sum() > 1 and (now != members).any():
-                # How alike tasks are concerns the members only.
-                members, chosen = now, problem.tasks[now]
-                pooled = _pooled_graph(problem, chosen, n_jobs)
-                prior = _estimate_shared_prior(problem, chosen, state.adjacencies[now], pooled)
-                state = state._replace(edge_prior=prior)
-                chains = [with_edge_prior(chain, prior) for chain in chains]
-                data = _chain_data(problem, prior, n_moves)
             if not keeps_blocks:
                 chains = [
                     reassign_members(
@@ -373,22 +364,19 @@ def go_on(
                     )
                     for chain, place in zip(chains, places, strict=True)
                 ]
-        traces, chains = run_all(chains, seeds, n_rounds, False)
+        traces, chains = run_all(chains, seeds[:N_CHAINS], n_rounds, False)
     record = _extended(state.record, traces, keeps_blocks)
     return state._replace(chains=tuple(chains), record=record, n_blocks=state.n_blocks + 1)
 
 
-def _restarts(traces: tuple[ChainTrace, ...]) -> list[int]:
-    """For every chain, which one it goes on from: itself, or the best one if it trails too far."""
+def _restarts(traces: tuple[ChainTrace, ...], max_lag: float) -> list[int]:
+    """The chains that go on, `N_CHAINS` of them; the best one in place of those that trail too far."""
     ends = [trace.log_density[len(trace.log_density) // 2 :].mean() for trace in traces]
     best = int(np.argmax(ends))
-    return [best if ends[best] - end > _MAX_LAG else place for place, end in enumerate(ends)]
-
-
-def _mostly_members(traces: tuple[ChainTrace, ...]) -> np.ndarray:
-    """Tasks that were members in most of the later rounds of all chains, (m,)."""
-    shares = [trace.members[len(trace.members) // 2 :].mean(axis=0) for trace in traces]
-    return np.mean(shares, axis=0) > 0.5
+    places: Sequence[int] = range(len(ends))
+    if len(ends) > N_CHAINS:
+        places = np.argsort(-np.array(ends), kind="stable")[:N_CHAINS].tolist()
+    return [best if ends[best] - ends[place] > max_lag else place for place in places]
 
 
 def disputed(members: np.ndarray) -> np.ndarray:
@@ -396,8 +384,8 @@ def disputed(members: np.ndarray) -> np.ndarray:
     return np.ptp(members.mean(axis=1), axis=0) > _MAX_DISAGREEMENT
 
 
-# Fields of a trace with one value per round, and with one value per round and task.
-_PER_ROUND = ("delta", "density", "similarity", "log_density", "n_edges", "acceptance")
+# Fields of a trace that belong to rounds, and those that belong to rounds and tasks.
+_PER_ROUND = ("delta", "kinds", "log_density", "n_edges", "acceptance")
 _PER_ROUND_AND_TASK = ("members", "advantages")
 
 
@@ -455,11 +443,9 @@ def log_odds_by_chain(problem: JointProblem, state: JointState) -> np.ndarray:
     record = state.gathered
     by_chain = record.log_odds.copy()
     prior = state.single_edge_prior or state.edge_prior
-    if problem.samples_edge_prior:
-        prior = EdgePrior(float(record.density.mean()), np.inf)
     single = prior.single().matrix_of_log_odds(problem.tasks.n_variables)
     by_chain[:, ~(record.membership > 0.5)] = single
-    return by_chain - edge_costs(problem.tasks.ns, problem.min_strength)[:, None, None]
+    return by_chain - state.min_strength.costs(problem.tasks.ns)[:, None, None]
 
 
 def search_all(

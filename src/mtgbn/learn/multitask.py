@@ -15,12 +15,13 @@ from mtgbn.learn.iterative import IterativeEstimator, one_blas_thread
 from mtgbn.learn.joint import JointProblem, JointState, disputed, start
 from mtgbn.learn.joint_map import advance_map
 from mtgbn.learn.joint_posterior import advance_posterior, posterior_graphs
+from mtgbn.learn.min_strength import MinStrengthSetting
 from mtgbn.learn.new_task import LearnedTask, learn_new_task
 from mtgbn.learn.ordering import Ordering, agreeing_members
 from mtgbn.learn.parallel import Progress, no_progress
 from mtgbn.learn.parameter_checks import (
     ParameterTable,
-    a_correlation,
+    a_correlation_or_auto,
     a_flag,
     a_seed,
     at_least_zero,
@@ -33,8 +34,8 @@ from mtgbn.learn.probabilities import diagnose_edges
 from mtgbn.learn.relatedness import describe_relatedness
 from mtgbn.learn.search_parameters import MAX_EFFORT
 from mtgbn.model.arguments import check_delta
-from mtgbn.model.edge_prior import (
-    EdgePrior,
+from mtgbn.model.edge_prior import EdgePrior, PairKinds
+from mtgbn.model.edge_prior_setting import (
     EdgePriorChoice,
     EdgePriorSetting,
     arranged,
@@ -63,15 +64,18 @@ class MTGBN(IterativeEstimator):
     nu0 : float or "auto"
         How closely the tasks' covariances follow the shared sigma_h; above p - 1. "auto": sampled.
     edge_prior : optional
-        Density r, the prior probability of an edge, and similarity s: the smaller s, the more alike
-        the tasks' graphs are a priori. "shared": both are estimated from the graphs of the single
-        tasks. "density": r alone is, and tasks share no edges. "sampled": both are sampled with the
-        graphs. r or (r, s): fixed. A matrix or data frame of the probabilities of the pairs, alone or
-        with s: fixed. Without s, tasks share neither edges nor directions.
-    min_strength : float
+        "shared": pairs of variables are absent in nearly all tasks, common to nearly all tasks, or
+        varying; how many pairs are of each kind is sampled with the graphs. "density": the prior
+        probability of an edge is estimated from the graphs of the single tasks, and tasks share no
+        edges. Fixed: the density r, the prior probability of an edge; (r, s) with the similarity s,
+        the smaller the more alike the tasks' graphs are; a matrix or data frame of the probabilities
+        of the pairs, alone or with s. Without s, tasks share neither edges nor directions.
+    min_strength : float or "auto"
         The weakest partial correlation that counts as an edge: in every task, an edge must be worth
-        at least what an effect of this size is worth in the task's own data. 0: no such limit, and
-        with many tasks effects are found however small they are. Cohen calls .1 a small effect.
+        at least what an effect of this size is worth in the task's own data. "auto": an edge must
+        make the task's own data at least twice as likely, and be stronger than the errors that all
+        tasks share, which are estimated from pairs that the pooled graph does not join. 0: no limit,
+        and what all tasks share is found however weak it is, errors of the model included.
     shared_directions : bool
         Whether an edge is likely to have the direction that it has in the other tasks.
     n_restarts : int
@@ -138,7 +142,11 @@ class MTGBN(IterativeEstimator):
         The seed that was used; as ``random_state`` it repeats the fit.
     nu0_ : float
         As given, or p - 1 plus the geometric mean of the draws of delta.
-    edge_prior_ : EdgePrior
+    edge_prior_ : PairKinds or EdgePrior
+        Means of the draws, or as given.
+    min_strength_ : MinStrength
+        What counts as an edge; ``min_strength_.strengths(tasks_.ns)`` are the weakest partial
+        correlations, ``min_strength_.in_words(tasks_.ns)`` says why.
     task_names_, variables_ : tuple of str
     tasks_ : Tasks
         The data that were fitted.
@@ -159,7 +167,7 @@ class MTGBN(IterativeEstimator):
 
     parameter_table: ClassVar[ParameterTable] = {
         "inference": one_of("map", "posterior"),
-        "min_strength": a_correlation,
+        "min_strength": a_correlation_or_auto,
         "shared_directions": a_flag,
         "n_restarts": whole(0, MAX_EFFORT),
         "tabu": whole(0, MAX_EFFORT),
@@ -178,7 +186,7 @@ class MTGBN(IterativeEstimator):
         inference: Literal["map", "posterior"] = "map",
         nu0: float | Literal["auto"] | None = "auto",
         edge_prior: EdgePriorSetting = "shared",
-        min_strength: float = 0.0,
+        min_strength: MinStrengthSetting = "auto",
         shared_directions: bool = True,
         n_restarts: int = 10,
         tabu: int = 10,
@@ -354,7 +362,7 @@ class MTGBN(IterativeEstimator):
             nu0=None if nu0 is None else float(nu0),
             edge_prior=arranged(choice, ordering.variable_order),
             shares_directions=bool(self.shared_directions),
-            min_strength=float(self.min_strength),
+            min_strength=self.min_strength,
             search=self._search_settings(),
             n_draws=self.n_draws,
             n_rounds=self.n_rounds,
@@ -385,6 +393,7 @@ class MTGBN(IterativeEstimator):
                 self.edge_probabilities_ + np.swapaxes(self.edge_probabilities_, 1, 2), 1.0
             )
         self.membership_ = to_user(record.membership, "t")
+        self.min_strength_ = state.min_strength
         if tasks.incomplete:
             tasks = tasks.with_scatters(
                 to_user(record.scatters, "tvv"), to_user(record.row_means, "tv")
@@ -413,12 +422,11 @@ class MTGBN(IterativeEstimator):
         doubtful = [tasks.names[t] for t in np.flatnonzero(disputed(members))]
         self._store_course(problem, state, draws, doubtful, n_divergent=record.n_divergent)
 
-    def _final_edge_prior(self, tasks: Tasks, state: JointState) -> EdgePrior:
+    def _final_edge_prior(self, tasks: Tasks, state: JointState) -> EdgePrior | PairKinds:
         """The edge prior with which the fit ended: given, estimated, or the mean of its draws."""
+        if isinstance(state.edge_prior, PairKinds):
+            return PairKinds(*state.gathered.kinds.mean(axis=(0, 1)).tolist())
         choice = self.edge_prior_choice(tasks.variables)
-        if choice.source == "sampled":
-            density, similarity = state.gathered.density, state.gathered.similarity
-            return EdgePrior(float(density.mean()), float(np.exp(np.log(similarity).mean())))
         return choice.prior if choice.is_fixed else state.edge_prior
 
     def _network(self, t: int) -> Network:

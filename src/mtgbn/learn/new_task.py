@@ -18,12 +18,11 @@ from mtgbn.learn.parallel import no_progress
 from mtgbn.learn.probabilities import EdgeDiagnostics, diagnose_edges
 from mtgbn.learn.single_task import learn_single_tasks, search_task, single_sigma_h
 from mtgbn.model.edge_prior import (
-    EdgePriorChoice,
     agreement_of,
-    edge_costs,
     log_odds_of_directions,
     one_way_log_odds,
 )
+from mtgbn.model.edge_prior_setting import EdgePriorChoice
 from mtgbn.search.knowledge import Constraints, check_constraints
 from mtgbn.search.methods import SearchSettings
 from mtgbn.tasks import Tasks
@@ -87,7 +86,7 @@ def learn_new_task(
     if single:
         choice = fitted.edge_prior_choice(task.variables)
         start, terms = _learn_single(
-            task, constraints, choice, search, search_seed, min_strength=fitted.min_strength
+            task, constraints, choice, search, search_seed, cost=fitted.min_strength_.costs(n)
         )
     else:
         terms = _terms_of_cohort(fitted, n)
@@ -123,12 +122,11 @@ def _terms_of_cohort(fitted: Any, n: float) -> _Terms:
     members = fitted.graphs_[fitted.membership_ > 0.5]
     counts = members.sum(axis=0)
     odds = fitted.edge_prior_.log_odds(counts + counts.T, len(members))
-    choice = fitted.edge_prior_choice(fitted.variables_)
-    if fitted.shared_directions and choice.source != "sampled":
+    if fitted.shared_directions:
         agreement = agreement_of(len(fitted.tasks_), fitted.edge_prior_)
         odds = odds + log_odds_of_directions(counts, counts + counts.T, agreement)
     draws = np.ascontiguousarray(fitted.draws_.sigma_h.reshape(-1, p, p))
-    return _Terms(draws, fitted.nu0_ - p + 1, odds - edge_costs(n, fitted.min_strength))
+    return _Terms(draws, fitted.nu0_ - p + 1, odds - fitted.min_strength_.costs(n))
 
 
 def _learn_single(
@@ -138,7 +136,7 @@ def _learn_single(
     search: SearchSettings,
     seed: np.random.SeedSequence,
     *,
-    min_strength: float,
+    cost: np.ndarray,
 ) -> tuple[np.ndarray, _Terms]:
     """Graph of a single task, and the terms on which it was found."""
     p = task.n_variables
@@ -147,7 +145,7 @@ def _learn_single(
         (constraints,),
         edge_prior,
         search,
-        min_strength=min_strength,
+        edge_costs=cost,
         seeds=seed,
         n_jobs=1,
         progress=no_progress,
@@ -157,7 +155,7 @@ def _learn_single(
         prior = prior._replace(density=float(density))
     sigma_h = single_sigma_h(task.scatters[0], task.ns[0])
     draws = np.broadcast_to(sigma_h, (_MAX_DRAWS, p, p))
-    odds = prior.matrix_of_log_odds(p) - edge_costs(task.ns[0], min_strength)
+    odds = prior.matrix_of_log_odds(p) - cost
     return graph, _Terms(draws, SINGLE_DELTA, odds)
 
 

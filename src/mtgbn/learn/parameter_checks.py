@@ -52,10 +52,14 @@ def at_least_zero(name: str, value: Any) -> None:
         raise InputError(f"{name} must be a number of at least 0; got {value!r}")
 
 
-def a_correlation(name: str, value: Any) -> None:
-    """The size of a correlation."""
+def a_correlation_or_auto(name: str, value: Any) -> None:
+    """The size of a correlation, or "auto"."""
+    if isinstance(value, str) and value == "auto":
+        return
     if not (is_number(value) and 0 <= value < 1):
-        raise InputError(f"{name} must be a partial correlation from 0 to below 1; got {value!r}")
+        raise InputError(
+            f"{name} must be 'auto' or a partial correlation from 0 to below 1; got {value!r}"
+        )
 
 
 def a_flag(name: str, value: Any) -> None:

@@ -11,12 +11,11 @@ from mtgbn.chain.state import SINGLE_DELTA, single_scales
 from mtgbn.learn.parallel import Progress, in_parallel
 from mtgbn.model.edge_prior import (
     EdgePrior,
-    EdgePriorChoice,
-    edge_costs,
     edge_counts,
     free_pairs,
     smoothed_density,
 )
+from mtgbn.model.edge_prior_setting import EdgePriorChoice
 from mtgbn.search.knowledge import Constraints
 from mtgbn.search.local_scores import gather_scores, score_differences
 from mtgbn.search.methods import SearchSettings, search_graph
@@ -78,18 +77,19 @@ def learn_single_tasks(
     edge_prior: EdgePriorChoice,
     search: SearchSettings,
     *,
-    min_strength: float = 0.0,
+    edge_costs: np.ndarray | float = 0.0,
     seeds: np.random.SeedSequence,
     n_jobs: int | None,
     progress: Progress,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Search every task as a single task, with a vague prior around its own variances.
 
-    Every edge costs what an effect of ``min_strength`` is worth in the task's data.
+    Every edge of a task costs its ``edge_costs`` (m,), in nats.
     Returns the graphs (m, p, p) and the density of each task's edge prior (m,): the given one, or the
     one that was estimated from the task's own graph.
     """
     _, seed = iteration_seeds(seeds, 0)
+    costs = np.broadcast_to(edge_costs, len(tasks))
     found = in_parallel(
         _search_single_task,
         [
@@ -97,12 +97,14 @@ def learn_single_tasks(
                 "scatter": scatter,
                 "n": n,
                 "edge_prior": edge_prior,
-                "min_strength": min_strength,
+                "edge_cost": cost,
                 "constraints": limits,
                 "search": search,
                 "seed": seed,
             }
-            for scatter, n, limits in zip(tasks.scatters, tasks.ns, constraints, strict=True)
+            for scatter, n, limits, cost in zip(
+                tasks.scatters, tasks.ns, constraints, costs, strict=True
+            )
         ],
         n_jobs,
         progress,
@@ -117,7 +119,7 @@ def _search_single_task(
     scatter: np.ndarray,
     n: float,
     edge_prior: EdgePriorChoice,
-    min_strength: float,
+    edge_cost: float,
     constraints: Constraints,
     search: SearchSettings,
     seed: np.random.SeedSequence,
@@ -135,7 +137,7 @@ def _search_single_task(
             n=n,
             draws=single_sigma_h(scatter, n),
             nu0=single_nu0(p),
-            log_odds=prior.matrix_of_log_odds(p) - edge_costs(n, min_strength),
+            log_odds=prior.matrix_of_log_odds(p) - edge_cost,
             constraints=constraints,
             search=search,
             initial=initial,

@@ -1,33 +1,28 @@
 """The edge prior: how dense the graphs are and how alike (docs/model.md, sections 11 and 14).
 
-The undirected edge jk is in a task with probability pi_jk, the same for all members, and
-pi_jk ~ Beta(s r_jk, s (1 - r_jk)), integrated out. r is the density, s the similarity. Members that
-join the same pair are likely to do so in the same direction: the share of members whose edge goes one
-way is Beta(agreement, agreement), integrated out as well. Single tasks share nothing.
+The undirected edge jk is in a task with probability pi_jk, its frequency, the same for all members.
+The distribution of the frequencies is that of three kinds of pairs, whose weights are sampled with the
+graphs (`PairKinds`), or one that the user has fixed, Beta(s r_jk, s (1 - r_jk)) with the density r and
+the similarity s (`EdgePrior`). Frequencies are integrated out: odds depend on the number of other
+members that have the edge. Members that join the same pair are likely to do so in the same direction:
+the share of members whose edge goes one way is Beta(agreement, agreement), integrated out as well.
+Single tasks share nothing.
 
-All of it is here: prior odds and probabilities, in numpy and for compiled code; directions; edges that
-can go one way only; what users may set; estimation. Other modules ask for odds and probabilities.
+Prior odds and probabilities are here, in numpy and for compiled code; directions; edges that can go one
+way only; what an edge costs. Other modules ask for odds and probabilities.
 """
 
 from collections.abc import Sequence
-from math import log, log1p
-from typing import Any, Literal, NamedTuple
+from math import exp, log, log1p
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 
 from mtgbn._utils.compiled import kernel
-from mtgbn.errors import InputError
 from mtgbn.graphs import skeleton
 from mtgbn.model.log_determinants import LARGEST_PRODUCT, SMALLEST_PRODUCT
-
-# Edges per variable that the default density expects, and the default similarity: docs/decisions.md.
-_EDGES_PER_VARIABLE = 0.5
-_SIMILARITY = 4.0
-
-# An estimated similarity is at least the default one or, with few tasks, this much per task.
-_LEAST_SIMILARITY_PER_TASK = 0.4
 
 # Both parameters of the Beta distribution of directions, per task.
 _AGREEMENT_PER_TASK = 0.4
@@ -99,6 +94,77 @@ class EdgePrior(NamedTuple):
         return np.array(np.broadcast_to(self.density, (p, p)), dtype=float, order="C")
 
 
+# Frequencies that a varying pair may have, all with the same probability.
+N_FREQUENCIES = 15
+
+# Places of the fields of `PairKinds` in an array.
+ABSENT, COMMON, VARYING, RARE, USUAL = range(5)
+
+
+class PairKinds(NamedTuple):
+    """Three kinds of pairs: absent in nearly all tasks, common to nearly all tasks, and varying.
+
+    ``absent``, ``common`` and ``varying`` are the shares of the kinds among all pairs. A task joins an
+    absent pair with the probability ``rare``, a common pair with the probability ``usual``. A varying
+    pair has one of the frequencies 1/16, 2/16, ..., 15/16, which are equally probable.
+
+    Examples
+    --------
+    >>> prior = PairKinds(absent=0.85, common=0.1, varying=0.05, rare=0.01, usual=0.99)
+    >>> odds = np.exp(prior.log_odds(np.array([0, 5, 9]), 9))  # none, five, all of nine others have it
+    >>> odds.round(3).tolist()
+    [0.013, 1.167, 89.607]
+    """
+
+    absent: float
+    common: float
+    varying: float
+    rare: float
+    usual: float
+
+    def log_odds(self, counts: np.ndarray, n_others: int) -> np.ndarray:
+        """Log prior odds of every edge in one task, given that ``counts`` of ``n_others`` have it."""
+        table = self.log_table(n_others + 1)
+        return table[counts + 1] - table[counts]
+
+    def log_table(self, n_tasks: int) -> np.ndarray:
+        """Log probability that exactly c given tasks have a pair, for c = 0, ..., n_tasks."""
+        table = np.empty(n_tasks + 1)
+        write_log_table(np.array(self, dtype=float), table)
+        return table
+
+    @property
+    def density(self) -> float:
+        """Prior probability of an edge."""
+        return self.absent * self.rare + self.common * self.usual + self.varying / 2
+
+    @property
+    def similarity(self) -> float:
+        """The s of a Beta distribution of frequencies that has the same mean and variance.
+
+        1/(1 + s) is the correlation between an edge's presence in one task and in another.
+        """
+        squares = (np.arange(1, N_FREQUENCIES + 1) / (N_FREQUENCIES + 1)) ** 2
+        second = self.absent * self.rare**2 + self.common * self.usual**2
+        second += self.varying * squares.mean()
+        r = self.density
+        return (r - second) / (second - r**2)
+
+    def single(self) -> EdgePrior:
+        """The prior of a single task with the same density."""
+        return EdgePrior(self.density, np.inf)
+
+    def matrix(self, p: int) -> np.ndarray:
+        """Densities of all pairs, (p, p)."""
+        return self.single().matrix(p)
+
+
+def first_kinds(density: float) -> PairKinds:
+    """The kinds with which chains begin: as many common pairs as a density says, few varying ones."""
+    common, varying = 0.8 * density, 0.2 * density
+    return PairKinds(1 - common - varying, common, varying, rare=0.02, usual=0.95)
+
+
 def edge_counts(adjacencies: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
     """How many tasks have each edge, in either direction, (p, p)."""
     return np.array([skeleton(each) for each in adjacencies]).sum(axis=0, dtype=np.int64)
@@ -145,121 +211,9 @@ def edge_costs(ns: np.ndarray | float, min_strength: float) -> np.ndarray:
     return -0.5 * np.asarray(ns, dtype=float) * np.log1p(-(min_strength**2))
 
 
-def agreement_of(n_tasks: int, edge_prior: EdgePrior) -> float:
+def agreement_of(n_tasks: int, edge_prior: EdgePrior | PairKinds) -> float:
     """How independent the directions of shared edges are; infinity where tasks share no edges."""
     return _AGREEMENT_PER_TASK * n_tasks if np.isfinite(edge_prior.similarity) else np.inf
-
-
-# What users may set: nothing, r, (r, s), a matrix of r, (matrix, s), or what is to be estimated.
-EdgePriorSetting = float | tuple | np.ndarray | Literal["shared", "density", "sampled"] | None
-
-
-class EdgePriorChoice(NamedTuple):
-    """An edge prior to begin with, and where its numbers come from.
-
-    ``source`` is "fixed"; "shared": r and s are estimated from the graphs of the single tasks;
-    "density": r alone is, and tasks share no edges; "sampled": both are sampled with the graphs.
-    """
-
-    prior: EdgePrior
-    source: Literal["fixed", "shared", "density", "sampled"] = "fixed"
-
-    @property
-    def is_fixed(self) -> bool:
-        """Whether the numbers were given."""
-        return self.source == "fixed"
-
-
-def arranged(choice: EdgePriorChoice, order: Sequence[int]) -> EdgePriorChoice:
-    """The same prior for variables in another order."""
-    density = choice.prior.density
-    if not isinstance(density, np.ndarray):
-        return choice
-    return choice._replace(prior=choice.prior._replace(density=density[np.ix_(order, order)]))
-
-
-def edge_prior_of(given: Any, variables: Sequence[str]) -> EdgePriorChoice:
-    """The edge prior that a user's setting means.
-
-    ``given`` is None (fixed defaults), r, (r, s), "shared", "density", "sampled", a matrix of r, or
-    (matrix, s); a data frame is matched by name.
-    """
-    p, whole = len(variables), given
-    default = EdgePrior(min(2 * _EDGES_PER_VARIABLE / (p - 1), 0.5), _SIMILARITY)
-    if isinstance(given, str):
-        if given == "shared":
-            return EdgePriorChoice(default, "shared")
-        if given == "sampled":
-            return EdgePriorChoice(default, "sampled")
-        if given == "density":
-            return EdgePriorChoice(default.single(), "density")
-        raise _refusal(given)
-    if given is None:
-        return EdgePriorChoice(default)
-    similarity = np.inf
-    if isinstance(given, tuple | list) and len(given) == 2 and np.ndim(given[1]) == 0:
-        given, similarity = given
-    if isinstance(given, np.ndarray) and given.shape == (2,):
-        given, similarity = given
-    if hasattr(given, "columns"):
-        given = _by_name(given, variables)
-    try:
-        density = np.array(given, dtype=float)
-        similarity = float(similarity)
-    except (TypeError, ValueError):
-        raise _refusal(given) from None
-    if density.shape == (1,):
-        density = density[0]
-    if density.ndim not in (0, 2) or not similarity > 0:
-        raise _refusal(whole)
-    if density.ndim == 0:
-        if not 0 < density < 1:
-            raise _refusal(whole)
-        return EdgePriorChoice(EdgePrior(float(density), similarity))
-    return EdgePriorChoice(EdgePrior(_checked_matrix(density, variables), similarity))
-
-
-def _by_name(frame: Any, variables: Sequence[str]) -> np.ndarray:
-    for labels, what in ((frame.columns, "column"), (frame.index, "row")):
-        missing = [name for name in variables if name not in list(labels)]
-        if missing:
-            raise InputError(f"edge_prior has no {what} {missing[0]!r}")
-    return frame.loc[list(variables), list(variables)].to_numpy()
-
-
-def _checked_matrix(density: np.ndarray, variables: Sequence[str]) -> np.ndarray:
-    p = len(variables)
-    if density.shape != (p, p):
-        raise InputError(
-            f"edge_prior must be a ({p}, {p}) matrix, one row per variable; got {density.shape}"
-        )
-    outside = ~((density > 0) & (density < 1))
-    np.fill_diagonal(outside, False)
-    if outside.any():
-        i, j = np.argwhere(outside)[0]
-        raise InputError(
-            f"edge_prior must hold probabilities between 0 and 1; that of {variables[i]} and "
-            f"{variables[j]} is {density[i, j]}. To forbid or require an edge use Knowledge"
-        )
-    different = ~np.isclose(density, density.T, rtol=1e-9, atol=0)
-    np.fill_diagonal(different, False)
-    if different.any():
-        i, j = np.argwhere(different)[0]
-        raise InputError(
-            f"edge_prior must be symmetric: it is a prior on undirected edges; {variables[i]} and "
-            f"{variables[j]} have {density[i, j]} and {density[j, i]}"
-        )
-    density = (density + density.T) / 2
-    np.fill_diagonal(density, 0.5)  # not used, but logarithms are taken of the whole matrix
-    return density
-
-
-def _refusal(given: Any) -> InputError:
-    return InputError(
-        "edge_prior must be a density r between 0 and 1, a pair (r, s) with a similarity s above 0 "
-        "(inf: unrelated graphs), 'shared', 'density', 'sampled', or a symmetric matrix of edge "
-        f"probabilities, alone or with s; got {given!r}"
-    )
 
 
 def smoothed_density(counts: np.ndarray, n_tasks: int, free: np.ndarray | None = None) -> float:
@@ -292,34 +246,6 @@ def estimate_edge_prior(
     return EdgePrior(float(expit(best.x[0])), float(np.exp(-best.x[1])))
 
 
-def shared_edge_prior(
-    counts: np.ndarray,
-    n_tasks: int,
-    free: np.ndarray | None = None,
-    *,
-    share: float = 0.0,
-    pooled_density: float | None = None,
-) -> EdgePrior:
-    """The edge prior for joint learning, given that ``counts`` of the single tasks have each edge.
-
-    It is more cautious than the estimate (docs/decisions.md): the density is lower and the similarity
-    has a lower bound, so that edges of all other tasks are not taken for granted and edges of no
-    other task need more evidence. Both corrections are weaker the larger ``share`` is, the weight of
-    the other tasks in a task's coefficients, because equal coefficients come with equal edges; with
-    many tasks they stay, because many tasks show effects that are smaller than the model's own error.
-    With a large share the density is that of the pooled graph, ``pooled_density``, since single tasks
-    miss weak edges.
-    """
-    r, s = estimate_edge_prior(counts, n_tasks, free)
-    if n_tasks < 2:
-        return EdgePrior(r, s)
-    if pooled_density is not None:
-        r = r ** (1 - share) * pooled_density**share
-    r /= 1 + (n_tasks - 1) / max(s, _SIMILARITY)
-    s = max(s, min(_SIMILARITY, _LEAST_SIMILARITY_PER_TASK * n_tasks))
-    return EdgePrior(float(r), float(s * (1 - share) ** (1 / n_tasks)))
-
-
 class EdgeTerms(NamedTuple):
     """The edge prior as compiled code needs it.
 
@@ -331,21 +257,81 @@ class EdgeTerms(NamedTuple):
         s, and the parameter of the distribution of directions; infinity where nothing is shared.
     single_log_odds : array (p, p)
         Log prior odds of every edge in a single task.
+    n_members : int
+    log_tables : array (2, n_members + 2)
+        Tables of the kinds of pairs for n_members and for one more; see `PairKinds.log_table`. Without
+        any element, r and s hold.
     """
 
     density: np.ndarray
     similarity: float
     agreement: float
     single_log_odds: np.ndarray
+    n_members: int
+    log_tables: np.ndarray
+
+
+@kernel(error_model="numpy")
+def log_varying(c, n):
+    """Log probability that c given tasks of n have a pair, if the pair is varying."""
+    top, total = -np.inf, 0.0
+    for k in range(N_FREQUENCIES):
+        frequency = (k + 1.0) / (N_FREQUENCIES + 1.0)
+        value = c * log(frequency) + (n - c) * log1p(-frequency)
+        if value > top:
+            total = total * exp(top - value) + 1.0
+            top = value
+        else:
+            total += exp(value - top)
+    return top + log(total / N_FREQUENCIES)
+
+
+@kernel(error_model="numpy")
+def log_shares(kinds, c, n, values):
+    """Write the log probability of each kind together with c given tasks of n that have the pair."""
+    values[ABSENT] = log(kinds[ABSENT]) + c * log(kinds[RARE]) + (n - c) * log1p(-kinds[RARE])
+    values[COMMON] = log(kinds[COMMON]) + c * log(kinds[USUAL]) + (n - c) * log1p(-kinds[USUAL])
+    values[VARYING] = log(kinds[VARYING]) + log_varying(c, n)
+
+
+@kernel(error_model="numpy")
+def write_log_table(kinds, table):
+    """Write `PairKinds.log_table`; the length of ``table`` tells the number of tasks."""
+    n = table.size - 1
+    values = np.empty(3)
+    for c in range(n + 1):
+        log_shares(kinds, c, n, values)
+        top = values.max()
+        table[c] = top + log(np.exp(values - top).sum())
+
+
+@kernel(error_model="numpy")
+def edge_terms(prior, agreement, n_members):
+    """The terms of ``prior``, a chain's state: its density, similarity, single_log_odds and kinds."""
+    tables = np.empty((0, 0))
+    if prior.kinds.size:
+        tables = np.empty((2, n_members + 2))
+        write_log_table(prior.kinds, tables[0, : n_members + 1])
+        write_log_table(prior.kinds, tables[1])
+    return EdgeTerms(
+        prior.density, prior.similarity[()], agreement, prior.single_log_odds, n_members, tables
+    )
 
 
 @kernel(error_model="numpy", forceinline=True)
 def log_odds_of_edge(terms, i, j, n_forward, n_backward, n_others):
-    """Log odds of i -> j given that n_forward of n_others members have i -> j, n_backward j -> i."""
-    r, s = terms.density[i, j], terms.similarity
+    """Log odds of i -> j given that n_forward of n_others members have i -> j, n_backward j -> i.
+
+    With kinds of pairs, ``n_others`` is the number of members or one less.
+    """
     n_joined = n_forward + n_backward
-    odds = (r + n_joined / s) / (1.0 - r + (n_others - n_joined) / s)
-    return log(odds * (1.0 + (n_forward - n_joined / 2) / (terms.agreement + n_joined / 2)))
+    of_direction = 1.0 + (n_forward - n_joined / 2) / (terms.agreement + n_joined / 2)
+    if terms.log_tables.size:
+        row = n_others + 1 - terms.n_members
+        of_pair = terms.log_tables[row, n_joined + 1] - terms.log_tables[row, n_joined]
+        return of_pair + log(of_direction)
+    r, s = terms.density[i, j], terms.similarity
+    return log((r + n_joined / s) / (1.0 - r + (n_others - n_joined) / s) * of_direction)
 
 
 @kernel(error_model="numpy")
@@ -412,8 +398,12 @@ def log_probability_of_edges(terms, adjacencies, members, counts, free):
             forward, joined = counts[i, j], counts[i, j] + counts[j, i]
             if free[i, j]:
                 r = terms.density[i, j]
+                n_factors = n_members
+                if terms.log_tables.size:
+                    value += terms.log_tables[0, joined]
+                    n_factors = 0
                 # Numerators and denominators alternate, so that products stay in range.
-                for k in range(n_members):
+                for k in range(n_factors):
                     factor = r + k / s if k < joined else 1.0 - r + (k - joined) / s
                     factor /= 1.0 + k / s
                     if not SMALLEST_PRODUCT < factor < LARGEST_PRODUCT:

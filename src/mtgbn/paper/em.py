@@ -22,7 +22,8 @@ from mtgbn.learn.single_task import (
     iteration_seeds,
     learn_single_tasks,
 )
-from mtgbn.model.edge_prior import EdgePriorChoice, edge_counts
+from mtgbn.model.edge_prior import edge_counts
+from mtgbn.model.edge_prior_setting import EdgePriorChoice
 from mtgbn.paper.sampling import sample_sigma_h
 from mtgbn.paper.structure_priors import StructurePrior, gather_prior_scores
 from mtgbn.paper.triangulated import TriangulatedPrior, climb_triangulated

@@ -26,7 +26,7 @@ from mtgbn.learn.search_parameters import (
     search_settings,
 )
 from mtgbn.model.arguments import check_delta
-from mtgbn.model.edge_prior import EdgePriorSetting, arranged, edge_prior_of
+from mtgbn.model.edge_prior_setting import EdgePriorSetting, arranged, edge_prior_of
 from mtgbn.paper.em import EMProblem, EMState, advance, draw_finally, start
 from mtgbn.paper.hmc import HMCState
 from mtgbn.search.knowledge import Knowledge

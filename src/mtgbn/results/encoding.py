@@ -7,9 +7,10 @@ import numpy as np
 
 from mtgbn._utils.versions import versions_of
 from mtgbn.learn.joint import Iteration
+from mtgbn.learn.min_strength import MinStrength
 from mtgbn.learn.probabilities import EdgeDiagnostics
 from mtgbn.learn.relatedness import Relatedness
-from mtgbn.model.edge_prior import EdgePrior
+from mtgbn.model.edge_prior import EdgePrior, PairKinds
 from mtgbn.results.estimators import ESTIMATORS, FittedEstimator
 from mtgbn.search import Knowledge
 from mtgbn.tasks import Tasks
@@ -33,7 +34,11 @@ _OPTIONAL_ARRAYS = {
     "edge_probabilities": "mpp",
     "adjacency_probabilities": "mpp",
 }
-_OPTIONAL_TUPLES = {"relatedness": Relatedness, "edge_diagnostics": EdgeDiagnostics}
+_OPTIONAL_TUPLES = {
+    "relatedness": Relatedness,
+    "edge_diagnostics": EdgeDiagnostics,
+    "min_strength": MinStrength,
+}
 _NOT_IN_JSON = ("inf", "-inf", "nan")
 
 
@@ -108,7 +113,8 @@ def decode_estimator(about: Mapping[str, Any], arrays: Arrays) -> FittedEstimato
             if name in arrays or name in _NETWORK_ARRAYS
         },
     )
-    edge_prior = _decode(EdgePrior, about["edge_prior"], arrays)
+    prior_type = PairKinds if "common" in about["edge_prior"] else EdgePrior
+    edge_prior = _decode(prior_type, about["edge_prior"], arrays)
     estimator.store_graphs(tasks, arrays["graphs"], edge_prior, arrays["cpdags"])
     estimator.order_ = None if about["order"] is None else tuple(about["order"])
     estimator.agreement_ = _number(about["agreement"])

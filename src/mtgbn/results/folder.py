@@ -25,7 +25,7 @@ from mtgbn.results.fit_tables import edge_table, probability_table
 
 RESULT_FILE = "result.json"
 GRAPH_FORMATS = {"graphml": to_graphml, "dot": to_dot}
-_FORMAT = "mtgbn result 3"
+_FORMAT = "mtgbn result 4"
 _EDGES_FILE = "edges.tsv"
 _NETWORKS_FILE = "networks.npz"
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from mtgbn._utils.described_table import DescribedTable, table_of
 from mtgbn.learn import AVG
+from mtgbn.model.edge_prior import PairKinds
 from mtgbn.results.estimators import ESTIMATORS, FittedEstimator
 from mtgbn.results.fit_tables import shared_edge_table, task_table
 
@@ -60,16 +61,12 @@ def fit_in_words(estimator: FittedEstimator) -> list[str]:
     if hasattr(estimator, "nu0_"):
         lines.append(_how_it_ended(estimator))
         lines.append(
-            f"nu0 = {estimator.nu0_:.5g} (how closely tasks follow sigma_h); edge prior "
-            f"{_density(estimator)}, s = {estimator.edge_prior_.similarity:.3g} (r: a priori "
-            "probability of an edge; s: similarity of the graphs; the smaller s, the more alike)."
+            f"nu0 = {estimator.nu0_:.5g} (how closely tasks follow sigma_h); {_edge_prior(estimator)}"
         )
     else:
         lines.append(f"Edge prior {_density(estimator)}.")
-    if (min_strength := getattr(estimator, "min_strength", 0.0)) > 0:
-        lines.append(
-            f"The weakest partial correlation that counts as an edge is {min_strength:.3g}."
-        )
+    if hasattr(estimator, "min_strength_"):
+        lines.append(estimator.min_strength_.in_words(estimator.tasks_.ns))
     if hasattr(estimator, "relatedness_"):
         lines += estimator.relatedness_.in_words()
     # There is nothing to say about AVG's one graph, nor if no direction was chosen.
@@ -95,6 +92,19 @@ def _how_it_ended(estimator: FittedEstimator) -> str:
         f"{verb} ({estimator.stop_reason_}): R-hat is below {_GOOD_RHAT} for "
         f"{np.mean(rhat < _GOOD_RHAT):.0%} of the adjacencies, their smallest effective sample size is "
         f"{ess.min():.0f}."
+    )
+
+
+def _edge_prior(estimator: FittedEstimator) -> str:
+    prior = estimator.edge_prior_
+    if not isinstance(prior, PairKinds):
+        return (
+            f"edge prior {_density(estimator)}, s = {prior.similarity:.3g} (r: a priori probability of "
+            "an edge; s: similarity of the graphs; the smaller s, the more alike)."
+        )
+    return (
+        f"a priori {prior.common:.1%} of the pairs are common to nearly all tasks, {prior.varying:.1%} "
+        f"vary between tasks, and {prior.absent:.1%} are absent in nearly all tasks."
     )
 
 

@@ -447,6 +447,11 @@ class Tasks:
             raise InputError(f"task number {position} has no missing values to impute")
         return float(self.ns[position] / (len(self.incomplete[position]) - 1))
 
+    def pooled(self) -> Self:
+        """All tasks as one dataset."""
+        scatter, n = self.pooled_scatter()
+        return type(self)([scatter], [n], self.variables)
+
     def pooled_scatter(self) -> tuple[np.ndarray, float]:
         """Pool all tasks: the sum of the scatters and the sum of the n."""
         return self.scatters.sum(axis=0), float(self.ns.sum())

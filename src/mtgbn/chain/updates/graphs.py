@@ -18,7 +18,7 @@ from mtgbn.chain.likelihoods import (
     prepare_scores,
     prepare_single,
 )
-from mtgbn.model.edge_prior import EdgeTerms, add_edges, log_odds_of_edge
+from mtgbn.model.edge_prior import add_edges, edge_terms, log_odds_of_edge
 from mtgbn.search.knowledge import Constraints
 
 # Shares of the kinds of moves; the rest gives variables new places in the order. Renewing the parents
@@ -61,10 +61,10 @@ def update_graphs(rng, data, state, sigma_h, move_counts):
     ns, one_way = data.ns, data.one_way
     m, p, _ = scatters.shape
     delta = state.delta[()]
-    terms = EdgeTerms(state.density, state.similarity[()], data.agreement, state.single_log_odds)
     limits = Constraints(data.allowed, data.required, data.max_parents)
     scores = empty_scores(p)
     n_members = members.sum()
+    terms = edge_terms(state, data.agreement, n_members)
     for t in range(m):
         adjacency, is_member, cost = adjacencies[t], members[t], data.edge_costs[t]
         if is_member:

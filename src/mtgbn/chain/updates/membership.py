@@ -14,8 +14,9 @@ from mtgbn.chain.state import ChainData, ChainState, copy_of
 from mtgbn.graphs.dags import topological_order
 from mtgbn.model.edge_prior import (
     EdgePrior,
-    EdgeTerms,
+    PairKinds,
     add_edges,
+    edge_terms,
     log_odds_of_directions,
     log_odds_of_edge,
     softplus,
@@ -39,8 +40,8 @@ def update_membership(rng, data, state, advantages):
     )
     free, one_way = data.free, data.one_way
     m, p, _ = adjacencies.shape
-    terms = EdgeTerms(state.density, state.similarity[()], data.agreement, state.single_log_odds)
     n_others = members.sum()
+    terms = edge_terms(state, data.agreement, n_others)
     for t in range(m):
         adjacency, order = adjacencies[t], orders[t]
         if members[t]:
@@ -64,6 +65,8 @@ def update_membership(rng, data, state, advantages):
         if members[t]:
             add_edges(adjacency, counts, 1)
             n_others += 1
+        if n_others != terms.n_members:
+            terms = edge_terms(state, data.agreement, n_others)
 
 
 def reassign_members(
@@ -82,7 +85,9 @@ def reassign_members(
     state = copy_of(state)
     adjacencies, members = state.adjacencies, state.members
     m = len(members)
-    prior = EdgePrior(state.density, float(state.similarity))
+    prior: EdgePrior | PairKinds = EdgePrior(state.density, float(state.similarity))
+    if state.kinds.size:
+        prior = PairKinds(*state.kinds.tolist())
     for t in range(m):
         was_member, members[t] = bool(members[t]), False
         others = adjacencies[members]
