@@ -28,6 +28,7 @@ from mtgbn.compare.one_subject import (
     score_departures,
 )
 from mtgbn.compare.strengths import connection_strengths
+from mtgbn.learn.min_strength import MinStrength
 from mtgbn.learn.new_task import learn_new_task
 from mtgbn.search.knowledge import no_constraints
 from mtgbn.search.methods import SearchSettings
@@ -49,9 +50,11 @@ _SMALLEST = 1e-3
 def single_log_odds(tasks: Tasks, seed: int) -> np.ndarray:
     """Log odds of every pair in every subject, learned as a single task, (m, p, p)."""
     constraints = no_constraints(tasks.n_variables)
+    method = MTGBN(edge_prior="density")
+    method.min_strength_ = MinStrength(0.0, 2.0)
     found = [
         learn_new_task(
-            MTGBN(edge_prior="density"),
+            method,
             tasks[t],
             constraints,
             SearchSettings(),

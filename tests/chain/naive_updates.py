@@ -181,6 +181,11 @@ def begin(rng, data, state):
     degrees = max(curvature / (2 * p), 1.0)
     state.inverse_mass[:] = np.where(on_diagonal, 0.5, 1.0) / degrees
     state.coordinates[:] = np.sqrt(state.inverse_mass) * rng.standard_normal(len(on_diagonal))
+    find_step_size(rng, data, state)
+
+
+def find_step_size(rng, data, state):
+    """The step size with which one step is accepted half of the time, halved once more."""
     value, gradient = value_and_gradient(data, state, state.coordinates)
     momentum = rng.standard_normal(len(gradient)) / np.sqrt(state.inverse_mass)
     energy = kinetic_energy(state, momentum) - value
@@ -211,14 +216,32 @@ def update_sigma_h(rng, data, state):
     value, gradient = value_and_gradient(data, state, x)
     momentum = rng.standard_normal(len(x)) / np.sqrt(state.inverse_mass)
     energy = kinetic_energy(state, momentum) - value
-    n_steps = min(1.5 / step_size, 256.0) * (0.5 + rng.random())
-    for _ in range(max(1, round(n_steps))):
-        x, momentum, value, gradient = leapfrog(data, state, x, momentum, gradient, step_size)
-    change = energy - (kinetic_energy(state, momentum) - value)
-    is_divergent = not change > -1000
-    acceptance = 0.0 if is_divergent else min(1.0, np.exp(change))
-    if rng.random() < acceptance:
-        state.coordinates[:] = x
+    n_steps = max(1, round(min(1.5 / step_size, 256.0) * (0.5 + rng.random())))
+
+    def followed(x, momentum, gradient, size, number):
+        """Where a trajectory ends, its momentum and gradient, and the energy there."""
+        for _ in range(number):
+            with np.errstate(over="ignore", invalid="ignore"):
+                x, momentum, value, gradient = leapfrog(data, state, x, momentum, gradient, size)
+            if not value > -np.inf:
+                break
+        return x, momentum, gradient, kinetic_energy(state, momentum) - value
+
+    def probability(change):
+        return np.exp(min(change, 0.0)) if change > -1000 else 0.0
+
+    end, _, _, new_energy = followed(x, momentum, gradient, step_size, n_steps)
+    is_divergent = not energy - new_energy > -1000
+    acceptance = chance = probability(energy - new_energy)
+    if is_divergent:
+        end, *there, new_energy = followed(x, momentum, gradient, step_size / 5, 5 * n_steps)
+        is_divergent = not energy - new_energy > -1000
+        if not is_divergent:
+            *_, back_energy = followed(end, -there[0], there[1], step_size, n_steps)
+            rejected = 1 - probability(new_energy - back_energy)
+            chance = min(1.0, np.exp(min(energy - new_energy, 700.0)) * rejected)
+    if rng.random() < chance:
+        state.coordinates[:] = end
     sigma_h = naive.sigma_h_of(state.coordinates, float(state.delta) * state.centre)
     return sigma_h, acceptance, is_divergent
 
@@ -587,10 +610,13 @@ def learn_coordinates(state):
     n = len(state.window)
     variances = np.var([coordinates_of(each, centre) for each in state.window], axis=0)
     expected = state.inverse_mass * np.mean(variances / state.inverse_mass)
+    learned = (n * variances + 10 * expected) / (n + 10)
+    places = np.transpose(np.tril_indices(len(psi)))
+    typical = np.median([learned[k] for k, (i, j) in enumerate(places) if i == j])
     return state._replace(
         centre=centre,
         coordinates=coordinates_of(psi, centre),
-        inverse_mass=(n * variances + 10 * expected) / (n + 10),
+        inverse_mass=np.minimum(learned, [4 * typical * (1 + (i != j)) for i, j in places]),
         n_learned=np.array(int(state.n_adapted)),
         window=state.window[:0],
     )
@@ -655,6 +681,7 @@ def run_chain(data, state, rng, n_rounds, *, adapts):
             state = state._replace(window=np.array([*state.window, now.psi]))
             if int(state.n_adapted) in (10, 25, 50, 100, 200, 400):
                 state = learn_coordinates(state)
+                find_step_size(rng, data, state)
     trace = {name: np.array(values) for name, values in rounds.items()}
     for name in ("log_odds", "scatters", "row_means"):
         trace[name] = trace[name].mean(axis=0)

@@ -43,6 +43,22 @@ def test_rounds_are_their_updates(setting, adapts):
     assert len(np.unique(trace.n_edges)) > 1  # graphs did move
 
 
+def test_trajectories_that_diverge_are_tried_again():
+    """With steps that are too long: the twin, and most trajectories are accepted in the end."""
+    data, state = chain_of(n_moves=1, delta=200.0)
+    rng = np.random.default_rng(3)
+    _, state = run_chain(data, state, rng, 30, adapts=True)
+    state.step_size[()] *= 9
+    found_rng, expected_rng = np.random.default_rng(5), np.random.default_rng(5)
+    trace, end = run_chain(data, state, found_rng, 40, adapts=False)
+    expected, expected_end = naive_updates.run_chain(data, state, expected_rng, 40, adapts=False)
+    assert_same(trace, expected, rtol=1e-5, atol=1e-6)
+    assert_same(end, expected_end, rtol=1e-5, atol=1e-6)
+    moved = (np.diff(trace.psi[:, 0, 0]) != 0) & (trace.acceptance[1:] == 0)
+    assert moved.sum() > 3
+    assert trace.n_divergent < 10
+
+
 SMALL_CHAIN = """
 import sys
 from numba import config

@@ -365,7 +365,7 @@ def test_large_chains_come_in_short_portions():
 
 def test_step_sizes_reach_their_targets():
     data, state, rng = small_chain()
-    _, state = run_chain(data, state, rng, 400, adapts=True)
+    _, state = run_chain(data, state, rng, 480, adapts=True)  # masses were last learned at 400
     trace, end = run_chain(data, state, rng, 400, adapts=False)
     assert trace.acceptance.mean() == pytest.approx(0.8, abs=0.1)
     # Two steps per round: delta stays where it is with probability 0.6 squared.

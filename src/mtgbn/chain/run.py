@@ -17,7 +17,8 @@ from mtgbn.chain.state import (
 )
 from mtgbn.chain.updates.missing_values import update_missing_values
 from mtgbn.chain.updates.sigma_h import (
-    begin_chain,
+    begin_trajectories,
+    bounded_inverse_mass,
     contiguous_factor,
     learned_inverse_mass,
 )
@@ -57,7 +58,7 @@ def run_chain(
         portion = 1  # the update of missing values follows every round
     psi_factor = contiguous_factor(state.centre)
     if n_rounds and state.step_size == 0:
-        begin_chain(rng, data, state, psi_factor)
+        begin_trajectories(rng, data, state, psi_factor, True)
     first = 0
     while first < n_rounds:
         last = min(first + portion, n_rounds)
@@ -74,6 +75,7 @@ def run_chain(
             if int(state.n_adapted) in _LEARNING_ROUNDS:
                 state = _learned(state)
                 psi_factor = contiguous_factor(state.centre)
+                begin_trajectories(rng, data, state, psi_factor, False)
         if progress is not None:
             progress(last - first)
         first = last
@@ -104,10 +106,11 @@ def _learned(state: ChainState) -> ChainState:
     """Centre the coordinates at the mean of the window, and learn the masses from their variances."""
     centre = state.window.mean(axis=0)
     psi = from_unconstrained(state.coordinates, state.centre)
+    learned = learned_inverse_mass(state.window, centre, state.inverse_mass)
     return state._replace(
         centre=centre,
         coordinates=to_unconstrained(psi, centre),
-        inverse_mass=learned_inverse_mass(state.window, centre, state.inverse_mass),
+        inverse_mass=bounded_inverse_mass(learned, len(centre)),
         n_learned=state.n_adapted.copy(),
         window=state.window[:0],
     )
@@ -140,6 +143,6 @@ def rehearse(begins: bool) -> None:
     graphs = np.zeros((2, 3, 3), dtype=bool)
     state = first_state(data, tasks, graphs, delta=30.0, edge_prior=EdgePrior(0.5, 4.0))
     if begins:
-        begin_chain(rng, data, state, contiguous_factor(state.centre))
+        begin_trajectories(rng, data, state, contiguous_factor(state.centre), True)
     else:
         run_chain(data, state._replace(step_size=np.array(0.1)), rng, 1, adapts=False)

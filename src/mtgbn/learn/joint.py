@@ -364,7 +364,8 @@ def go_on(
                     )
                     for chain, place in zip(chains, places, strict=True)
                 ]
-        traces, chains = run_all(chains, seeds[:N_CHAINS], n_rounds, False)
+        # Before a search draws need not be exactly those of the posterior: step sizes follow the graphs.
+        traces, chains = run_all(chains, seeds[:N_CHAINS], n_rounds, not keeps_blocks)
     record = _extended(state.record, traces, keeps_blocks)
     return state._replace(chains=tuple(chains), record=record, n_blocks=state.n_blocks + 1)
 

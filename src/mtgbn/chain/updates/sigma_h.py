@@ -23,6 +23,9 @@ from mtgbn.model.posterior import Posterior
 # A trajectory whose energy error is larger than this diverged: it has left the true path for good.
 _DIVERGENCE = 1000.0
 
+# A trajectory that diverges is tried again with steps that are smaller by this factor.
+_SMALLER = 5
+
 # Limit of doublings or halvings of a step size; more than any step size needs.
 _MAX_DOUBLINGS = 60
 
@@ -122,22 +125,24 @@ def _given_graphs(data, state, psi_factor):
 
 
 @kernel(error_model="numpy")
-def begin_chain(rng, data, state, psi_factor):
-    """Choose masses, coordinates near the centre, and a step size, in place.
+def begin_trajectories(rng, data, state, psi_factor, is_first):
+    """Choose a step size, in place; for the first trajectories masses and coordinates before it.
 
     Around its mean, a Wishart distribution with n degrees of freedom has variance 1/n in the whitened
     coordinates below the diagonal and 1/(2 n) on it. The coordinates are drawn from that distribution,
-    so that R-hat can tell chains apart. Arguments as for `update_sigma_h`.
+    so that R-hat can tell chains apart. With masses that were learned a step size no longer suits that
+    was found for others. Arguments as for `update_sigma_h`.
     """
     hamiltonian, work = _given_graphs(data, state, psi_factor)
-    degrees = degrees_of_freedom(hamiltonian.posterior, hamiltonian.centre_factor, work)
-    index = 0
-    for i in range(data.psi_scales.size):
-        for j in range(i + 1):
-            variance = (0.5 if i == j else 1.0) / degrees
-            state.inverse_mass[index] = variance
-            state.coordinates[index] = np.sqrt(variance) * rng.standard_normal()
-            index += 1
+    if is_first:
+        degrees = degrees_of_freedom(hamiltonian.posterior, hamiltonian.centre_factor, work)
+        index = 0
+        for i in range(data.psi_scales.size):
+            for j in range(i + 1):
+                variance = (0.5 if i == j else 1.0) / degrees
+                state.inverse_mass[index] = variance
+                state.coordinates[index] = np.sqrt(variance) * rng.standard_normal()
+                index += 1
     state.step_size[()] = find_step_size(rng, hamiltonian, state.coordinates, work)
 
 
@@ -219,7 +224,7 @@ def run_trajectories(rng, hamiltonian, position, step_size, adapts, settings, wo
     gradient = np.empty(d)
     proposal = np.empty(d)
     proposal_gradient = np.empty(d)
-    momentum = np.empty(d)
+    momentum, start_momentum = np.empty(d), np.empty(d)
     velocity = np.empty(d)
     value = unconstrained_value_and_gradient(
         hamiltonian.posterior, hamiltonian.centre_factor, position, gradient, work
@@ -239,24 +244,41 @@ def run_trajectories(rng, hamiltonian, position, step_size, adapts, settings, wo
         # Loops are compiled faster than assignments of arrays, which check their shapes.
         for k in range(d):
             proposal[k], proposal_gradient[k] = position[k], gradient[k]
-        new_value = value
-        done = 0
-        for _ in range(steps):
-            new_value = leapfrog(
-                hamiltonian, proposal, momentum, proposal_gradient, step_size, velocity, work
+            start_momentum[k] = momentum[k]
+        new_value, new_energy, done = _follow(
+            hamiltonian, proposal, momentum, proposal_gradient, step_size, steps, velocity, work
+        )
+        divergent = not energy - new_energy > -_DIVERGENCE
+        acceptance = 0.0 if divergent else min(1.0, np.exp(energy - new_energy))
+        chance = acceptance
+        if divergent:
+            # Again with smaller steps. For the way back to be as probable, it must not be accepted
+            # with the given steps (delayed rejection; Mira 2001).
+            for k in range(d):
+                proposal[k], proposal_gradient[k] = position[k], gradient[k]
+                momentum[k] = start_momentum[k]
+            size, number = step_size / _SMALLER, steps * _SMALLER
+            new_value, new_energy, more = _follow(
+                hamiltonian, proposal, momentum, proposal_gradient, size, number, velocity, work
             )
-            done += 1
-            if not new_value > -np.inf:
-                break
-        kinetic = to_velocity(hamiltonian, momentum, velocity)
-        change = energy - (kinetic - new_value)
-        divergent = not change > -_DIVERGENCE
-        acceptance = 0.0 if divergent else min(1.0, np.exp(change))
-        if rng.random() < acceptance:
+            done += more
+            divergent = not energy - new_energy > -_DIVERGENCE
+            if not divergent:
+                back, back_gradient = proposal.copy(), proposal_gradient.copy()
+                for k in range(d):
+                    momentum[k] = -momentum[k]
+                _, back_energy, more = _follow(
+                    hamiltonian, back, momentum, back_gradient, step_size, steps, velocity, work
+                )
+                done += more
+                change = new_energy - back_energy
+                rejected = 1.0 - (min(1.0, np.exp(change)) if change > -_DIVERGENCE else 0.0)
+                chance = min(1.0, np.exp(energy - new_energy) * rejected)
+        if rng.random() < chance:
             for k in range(d):
                 position[k], gradient[k] = proposal[k], proposal_gradient[k]
             value = new_value
-            energy = kinetic - new_value
+            energy = new_energy
         if adapts:
             count = t + 1.0
             share = 1.0 / (count + 10.0)
@@ -275,6 +297,18 @@ def run_trajectories(rng, hamiltonian, position, step_size, adapts, settings, wo
         info.n_steps[t] = done
         info.divergent[t] = divergent
     return np.exp(smoothed) if adapts else step_size
+
+
+@kernel(error_model="numpy")
+def _follow(hamiltonian, position, momentum, gradient, step_size, n_steps, velocity, work):
+    """Make leapfrog steps, in place; returns log density and energy at the end, and their number."""
+    value, done = 0.0, 0
+    for _ in range(n_steps):
+        value = leapfrog(hamiltonian, position, momentum, gradient, step_size, velocity, work)
+        done += 1
+        if not value > -np.inf:
+            break
+    return value, to_velocity(hamiltonian, momentum, velocity) - value, done
 
 
 @kernel(error_model="numpy", inline="always")
@@ -345,6 +379,11 @@ def to_velocity(hamiltonian, momentum, velocity):
 # Weight, in draws, of the present variances against those of the draws of a window.
 _SHRINKAGE = 10.0
 
+# Largest variance, in those of the coordinates about which the data say most. While no task joins a
+# pair, nothing is known of its coordinate. If many tasks then join the pair, its variance falls by
+# orders of magnitude, and trajectories with the masses of before would diverge (docs/decisions.md).
+_LARGEST_RATIO = 4.0
+
 
 def learned_inverse_mass(
     draws: np.ndarray, centre: np.ndarray, inverse_mass: np.ndarray
@@ -357,6 +396,18 @@ def learned_inverse_mass(
     weight = len(draws) / (len(draws) + _SHRINKAGE)
     expected = inverse_mass * np.mean(variances / inverse_mass)
     return weight * variances + (1 - weight) * expected
+
+
+def bounded_inverse_mass(inverse_mass: np.ndarray, p: int) -> np.ndarray:
+    """The same variances, none larger than `_LARGEST_RATIO` times those that data tell most about.
+
+    These are the diagonal ones, since every variable has a family. Below the diagonal a Wishart
+    distribution has twice their variance.
+    """
+    rows, columns = np.tril_indices(p)
+    is_diagonal = rows == columns
+    typical = np.median(inverse_mass[is_diagonal]) * np.where(is_diagonal, 1.0, 2.0)
+    return np.minimum(inverse_mass, _LARGEST_RATIO * typical)
 
 
 def contiguous_factor(matrix: np.ndarray) -> np.ndarray:
