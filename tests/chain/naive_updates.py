@@ -221,7 +221,7 @@ def update_sigma_h(rng, data, state):
     def followed(x, momentum, gradient, size, number):
         """Where a trajectory ends, its momentum and gradient, and the energy there."""
         for _ in range(number):
-            with np.errstate(over="ignore", invalid="ignore"):
+            with np.errstate(all="ignore"):  # of trajectories that diverge
                 x, momentum, value, gradient = leapfrog(data, state, x, momentum, gradient, size)
             if not value > -np.inf:
                 break
