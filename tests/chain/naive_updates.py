@@ -221,8 +221,13 @@ def update_sigma_h(rng, data, state):
     def followed(x, momentum, gradient, size, number):
         """Where a trajectory ends, its momentum and gradient, and the energy there."""
         for _ in range(number):
-            with np.errstate(all="ignore"):  # of trajectories that diverge
-                x, momentum, value, gradient = leapfrog(data, state, x, momentum, gradient, size)
+            try:
+                with np.errstate(all="ignore"):  # of trajectories that diverge
+                    x, momentum, value, gradient = leapfrog(
+                        data, state, x, momentum, gradient, size
+                    )
+            except np.linalg.LinAlgError:
+                value = -np.inf
             if not value > -np.inf:
                 break
         return x, momentum, gradient, kinetic_energy(state, momentum) - value
