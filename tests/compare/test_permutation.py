@@ -5,10 +5,11 @@ import itertools
 import numpy as np
 import pytest
 
-from mtgbn import SIG, Tasks
+from mtgbn import AVG, SIG, Tasks
 from mtgbn.compare.fitting import fit_groups
 from mtgbn.compare.permutation import _pvalues, permutation_test
 from mtgbn.errors import InputError
+from mtgbn.simulate import simulate_misfit
 
 IS_A = np.array([True] * 4 + [False] * 4)
 LEARNER = SIG(edge_prior="density", n_restarts=0)
@@ -129,3 +130,16 @@ def test_groups_are_fitted_as_asked(tasks):
 def test_bad_groups_are_refused(tasks, is_a, message):
     with pytest.raises(InputError, match=message):
         fit_groups(tasks, is_a, LEARNER)
+
+
+def test_both_groups_have_the_same_minimal_strength():
+    """Decided from all subjects, so that it cannot differ between the groups by itself."""
+    simulation = simulate_misfit("hidden_cause", n_tasks=12, n_variables=9, random_state=2)
+    tasks, is_a = simulation.tasks, np.arange(12) < 6
+    fits = fit_groups(tasks, is_a, SIG(random_state=0))
+    expected = AVG(random_state=0).fit(tasks).min_strength_.strengths(np.median(tasks.ns))
+    for each in fits.estimators:
+        assert each.min_strength_ == (pytest.approx(float(expected), rel=0.1), 1.0)
+    assert fits.estimators[0].min_strength_ == fits.estimators[1].min_strength_
+    given = fit_groups(tasks, is_a, SIG(min_strength=0.3, random_state=0))
+    assert {each.min_strength_ for each in given.estimators} == {(0.3, 1.0)}

@@ -13,6 +13,7 @@ from mtgbn.compare.connections import align
 from mtgbn.errors import ConvergenceWarning, InputError
 from mtgbn.learn import AVG, MTGBN, SIG
 from mtgbn.learn.iterative import IterativeEstimator
+from mtgbn.learn.min_strength import resolve_min_strength
 from mtgbn.learn.ordering import Ordering
 from mtgbn.paper import PaperMTGBN
 from mtgbn.tasks import Tasks
@@ -81,10 +82,11 @@ def fit_groups(
 ) -> GroupGraphs:
     """Learn the graphs of two groups; ``is_a`` is the mask of the first group.
 
-    ``fitting`` is "separate" (one fit per group, so that each group has its own sigma_h and edge prior)
-    or "together" (one fit of all subjects as one cohort, which does not know the groups). The estimator
-    stays unfitted; ``random_state`` replaces its own. ``quiet`` suppresses warnings about convergence.
-    Checkpoints of estimators that have iterations are left in the folder ``checkpoints``.
+    ``fitting`` is "separate" (one fit per group, so that each group has its own sigma_h and edge prior,
+    but the same minimal strength) or "together" (one fit of all subjects as one cohort, which does not
+    know the groups). The estimator stays unfitted; ``random_state`` replaces its own. ``quiet``
+    suppresses warnings about convergence. Checkpoints of estimators that have iterations are left in
+    the folder ``checkpoints``.
     """
     is_a = check_groups(tasks, is_a)
     if fitting not in ("separate", "together"):
@@ -93,7 +95,9 @@ def fit_groups(
     if fitting == "together":
         parts = {"all": np.ones(len(tasks), dtype=bool)}
     fitted: list[AnyEstimator] = []
-    changes = {} if random_state is None else {"random_state": random_state}
+    changes: dict[str, Any] = {} if random_state is None else {"random_state": random_state}
+    if fitting == "separate" and getattr(estimator, "min_strength", None) == "auto":
+        changes["min_strength"] = _common_min_strength(tasks, estimator)
     for name, part in parts.items():
         each = clone(estimator, **changes)
         options: dict[str, Any] = {"progress": labelled(f"group {name}: ", progress)}
@@ -106,6 +110,21 @@ def fit_groups(
     else:
         graphs = [fitted[0].graphs_[is_a], fitted[0].graphs_[~is_a]]
     return GroupGraphs(*agreeing_graphs(tasks, graphs[0], graphs[1], estimator), tuple(fitted))
+
+
+def _common_min_strength(tasks: Tasks, estimator: AnyEstimator) -> float:
+    """What counts as an edge in both groups, decided without knowing the groups.
+
+    With a minimum of its own, each group would have other edges for no other reason.
+    """
+    ordered = Ordering.of(tasks).tasks
+    limit = resolve_min_strength(
+        "auto",
+        ordered,
+        estimator.resolved_knowledge(ordered.variables),
+        seeds=np.random.SeedSequence(0),
+    )
+    return float(limit.strengths(np.median(tasks.ns)))
 
 
 def agreeing_graphs(
