@@ -198,7 +198,7 @@ def find_step_size(rng, data, state):
 
     step_size = 0.5
     if is_accepted(step_size):
-        while is_accepted(step_size):
+        while step_size < 4 and is_accepted(step_size):
             step_size *= 2
         state.step_size[()] = step_size / 4
     else:
@@ -615,7 +615,7 @@ def learn_coordinates(state):
     n = len(state.window)
     variances = np.var([coordinates_of(each, centre) for each in state.window], axis=0)
     expected = state.inverse_mass * np.mean(variances / state.inverse_mass)
-    learned = (n * variances + 10 * expected) / (n + 10)
+    learned = np.minimum((n * variances + 10 * expected) / (n + 10), 10 * state.inverse_mass)
     places = np.transpose(np.tril_indices(len(psi)))
     typical = np.median([learned[k] for k, (i, j) in enumerate(places) if i == j])
     return state._replace(

@@ -40,7 +40,7 @@ INCOMPLETE = incomplete_tasks()
 
 # Several iterations: without tolerance chains go on until no edge changes, and some do change.
 FIXED = {"nu0": 14.0, "edge_prior": (0.4, 3.0), "n_draws": 12}
-MAP = {**FIXED, "tol": 0.0, "max_iter": 4}
+MAP = {**FIXED, "min_strength": 0.0, "tol": 0.0, "max_iter": 4}
 POSTERIOR = {"inference": "posterior", "n_rounds": 40}
 KINDS = {
     "map": (MTGBN, MAP, TASKS),
@@ -204,7 +204,7 @@ def test_seeds_of_every_kind_are_kept(seeds, tmp_path):
         ({"n_draws": 30}, "of a fit with n_draws=12, not 30"),
         ({"tol": 0.2}, "of a fit with tol=0.0, not 0.2"),
         ({"shared_directions": False}, "shared_directions=True, not False"),
-        ({"min_strength": 0.1}, "min_strength='auto', not 0.1"),
+        ({"min_strength": 0.1}, "min_strength=0.0, not 0.1"),
         ({"inference": "posterior"}, "inference='map', not 'posterior'"),
         ({"missing": "em"}, "missing='error', not 'em'"),
         ({"n_rounds": 30}, "n_rounds=1600, not 30"),

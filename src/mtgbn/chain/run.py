@@ -43,13 +43,15 @@ def run_chain(
     n_rounds: int,
     *,
     adapts: bool,
+    learns: bool = True,
     progress: Callable[[int], None] | None = None,
 ) -> tuple[ChainTrace, ChainState]:
     """Run a number of rounds; while a chain adapts its draws are not yet those of the posterior.
 
-    The given state stays as it is. With ``adapts``, step sizes and in some rounds the coordinates are
-    adapted. ``progress`` is called with the number of rounds just run; an exception there stops the
-    chain. Returns the trace, and the state at the end, from which another run goes on.
+    The given state stays as it is. With ``adapts``, step sizes are adapted and, if the chain also
+    ``learns``, in some rounds the coordinates. ``progress`` is called with the number of rounds just
+    run; an exception there stops the chain. Returns the trace, and the state at the end, from which
+    another run goes on.
     """
     m, p, _ = state.scatters.shape
     state, trace = copy_of(state), empty_trace(n_rounds, m, p)
@@ -62,14 +64,14 @@ def run_chain(
     first = 0
     while first < n_rounds:
         last = min(first + portion, n_rounds)
-        if adapts:
+        if adapts and learns:
             left = [each - int(state.n_adapted) for each in _LEARNING_ROUNDS]
             last = min([last, *(first + each for each in left if each > 0)])
         run_rounds(rng, data, state, psi_factor, first, last, adapts, trace)
         trace.scatters[:] += (last - first) * state.scatters
         if data.incomplete.size:
             _fill_in(rng, data, state, trace, last)
-        if adapts:
+        if adapts and learns:
             window = np.concatenate([state.window, trace.psi[first:last]])
             state = state._replace(window=window)
             if int(state.n_adapted) in _LEARNING_ROUNDS:
@@ -110,7 +112,7 @@ def _learned(state: ChainState) -> ChainState:
     return state._replace(
         centre=centre,
         coordinates=to_unconstrained(psi, centre),
-        inverse_mass=bounded_inverse_mass(learned, len(centre)),
+        inverse_mass=bounded_inverse_mass(learned, state.inverse_mass, len(centre)),
         n_learned=state.n_adapted.copy(),
         window=state.window[:0],
     )

@@ -331,7 +331,7 @@ def go_on(
     workers = min(max(effective_n_jobs(n_jobs), 1), len(chains))
     with stoppable_threads(workers) as (pool, raise_if_stopped):
 
-        def run(chain: ChainState, seed, length: int, adapts: bool, data: ChainData = data):
+        def run(chain: ChainState, seed, length: int, data: ChainData, adaptation: dict):
             def made(more: int) -> None:
                 nonlocal done
                 raise_if_stopped()
@@ -340,21 +340,20 @@ def go_on(
                     progress("exploring", done, total)
 
             rng = np.random.default_rng(seed)
-            return run_chain(data, chain, rng, length, adapts=adapts, progress=made)
+            return run_chain(data, chain, rng, length, **adaptation, progress=made)
 
-        def run_all(chains, seeds, length: int, adapts: bool, data: ChainData = data):
+        def run_all(chains, seeds, length: int, data: ChainData, **adaptation: bool):
             n = len(chains)
-            ended = pool.map(run, chains, seeds, [length] * n, [adapts] * n, [data] * n)
+            ended = pool.map(run, chains, seeds, [length] * n, [data] * n, [adaptation] * n)
             return tuple(zip(*ended, strict=True))
 
         if n_settling:
             held = data._replace(n_moves=0, samples_membership=False, samples_kinds=False)
-            _, chains = run_all(
-                chains, [seed.spawn(1)[0] for seed in seeds], n_settling, True, held
-            )
+            stage_seeds = [seed.spawn(1)[0] for seed in seeds]
+            _, chains = run_all(chains, stage_seeds, n_settling, held, adapts=True)
         for _ in range(_WARMUP_STAGES if per_stage else 0):
             stage_seeds = [seed.spawn(1)[0] for seed in seeds[: len(chains)]]
-            traces, chains = run_all(chains, stage_seeds, per_stage, True)
+            traces, chains = run_all(chains, stage_seeds, per_stage, data, adapts=True)
             places = _restarts(traces, _MAX_LAG if keeps_blocks else _MAX_LAG_OF_SEARCH)
             chains = [chains[place] for place in places]
             if not keeps_blocks:
@@ -365,7 +364,10 @@ def go_on(
                     for chain, place in zip(chains, places, strict=True)
                 ]
         # Before a search draws need not be exactly those of the posterior: step sizes follow the graphs.
-        traces, chains = run_all(chains, seeds[:N_CHAINS], n_rounds, not keeps_blocks)
+        adapts = not keeps_blocks
+        traces, chains = run_all(
+            chains, seeds[:N_CHAINS], n_rounds, data, adapts=adapts, learns=False
+        )
     record = _extended(state.record, traces, keeps_blocks)
     return state._replace(chains=tuple(chains), record=record, n_blocks=state.n_blocks + 1)
 

@@ -113,7 +113,7 @@ class PairKinds(NamedTuple):
     >>> prior = PairKinds(absent=0.85, common=0.1, varying=0.05, rare=0.01, usual=0.99)
     >>> odds = np.exp(prior.log_odds(np.array([0, 5, 9]), 9))  # none, five, all of nine others have it
     >>> odds.round(3).tolist()
-    [0.013, 1.167, 89.607]
+    [0.011, 1.2, 67.904]
     """
 
     absent: float

@@ -26,6 +26,10 @@ _DIVERGENCE = 1000.0
 # A trajectory that diverges is tried again with steps that are smaller by this factor.
 _SMALLER = 5
 
+# A step size is not doubled any more from here on. Steps are in standard deviations; where data are few
+# and tails heavy, any step is accepted now and then, and would lead out of the range of numbers.
+_LARGEST_STEP = 4.0
+
 # Limit of doublings or halvings of a step size; more than any step size needs.
 _MAX_DOUBLINGS = 60
 
@@ -197,6 +201,8 @@ def find_step_size(rng, hamiltonian, position, work):
         elif now != direction:
             break
         step_size *= 2.0**direction
+        if step_size >= _LARGEST_STEP:
+            break
     # A step size that suffices for one step may be too large for many: take a smaller one.
     return step_size / (4.0 if direction == 1 else 2.0)
 
@@ -384,6 +390,10 @@ _SHRINKAGE = 10.0
 # orders of magnitude, and trajectories with the masses of before would diverge (docs/decisions.md).
 _LARGEST_RATIO = 4.0
 
+# Largest growth of a variance at once. A chain that starts far out would otherwise fly off with all the
+# energy that it has there.
+_LARGEST_GROWTH = 10.0
+
 
 def learned_inverse_mass(
     draws: np.ndarray, centre: np.ndarray, inverse_mass: np.ndarray
@@ -398,16 +408,17 @@ def learned_inverse_mass(
     return weight * variances + (1 - weight) * expected
 
 
-def bounded_inverse_mass(inverse_mass: np.ndarray, p: int) -> np.ndarray:
-    """The same variances, none larger than `_LARGEST_RATIO` times those that data tell most about.
+def bounded_inverse_mass(learned: np.ndarray, before: np.ndarray, p: int) -> np.ndarray:
+    """Learned variances, none larger than `_LARGEST_RATIO` times those that data tell most about.
 
     These are the diagonal ones, since every variable has a family. Below the diagonal a Wishart
-    distribution has twice their variance.
+    distribution has twice their variance. None grows by more than `_LARGEST_GROWTH`.
     """
+    learned = np.minimum(learned, _LARGEST_GROWTH * before)
     rows, columns = np.tril_indices(p)
     is_diagonal = rows == columns
-    typical = np.median(inverse_mass[is_diagonal]) * np.where(is_diagonal, 1.0, 2.0)
-    return np.minimum(inverse_mass, _LARGEST_RATIO * typical)
+    typical = np.median(learned[is_diagonal]) * np.where(is_diagonal, 1.0, 2.0)
+    return np.minimum(learned, _LARGEST_RATIO * typical)
 
 
 def contiguous_factor(matrix: np.ndarray) -> np.ndarray:
