@@ -205,7 +205,7 @@ def test_all_estimators_have_the_same_minimum(estimator):
     assert fitted.min_strength_.ratio == 2
 
 
-@pytest.mark.parametrize("kind", ["lagged", "autocorrelated"])
+@pytest.mark.parametrize("kind", ["lagged", "hidden_cause"])
 def test_more_tasks_do_not_give_more_wrong_edges(kind):
     """The first 8 of 48 tasks, and all; without a minimum the number of wrong pairs rises."""
     simulation = simulate_misfit(kind, n_tasks=48, n_variables=12, random_state=3)

@@ -22,8 +22,10 @@ from mtgbn.tasks import Tasks
 # An edge must raise the likelihood of a task's own data by this factor.
 _LEAST_RATIO = 2.0
 
-# The pooled graph is searched again with the minimum that its own errors suggest, at most this often.
-_PASSES = 2
+# The pooled graph is first searched with this minimum, so that it has clear edges only: a graph that
+# has already taken errors for edges shows none. Then it is searched with the minimum that the errors of
+# the first graph suggest. What both find counts, since a weak edge that is left out looks like an error.
+_FIRST_STRENGTH, _PASSES = 0.2, 2
 
 # How the pooled graph is searched, whatever the settings of the estimator are.
 _SEARCH = SearchSettings("boss", 10, 10)
@@ -88,11 +90,11 @@ def resolve_min_strength(
     """The minimum that a setting means for some tasks; the same for all estimators."""
     if setting != "auto":
         return MinStrength(float(setting))
-    limit = MinStrength(0.0, _LEAST_RATIO)
     complete = [t for t in range(len(tasks)) if t not in tasks.incomplete]
     if len(complete) < 2 or tasks.n_variables < 3:
-        return limit
+        return MinStrength(0.0, _LEAST_RATIO)
     chosen = tasks[complete]
+    error, limit = np.inf, MinStrength(_FIRST_STRENGTH, _LEAST_RATIO)
     for _ in range(_PASSES):
         (graph,), _ = learn_single_tasks(
             chosen.pooled(),
@@ -104,9 +106,7 @@ def resolve_min_strength(
             n_jobs=1,
             progress=no_progress,
         )
-        error = shared_error(chosen, graph)
-        if error <= limit.strengths(chosen.ns).min():
-            break
+        error = min(error, shared_error(chosen, graph))
         limit = MinStrength(error, _LEAST_RATIO)
     return limit
 
