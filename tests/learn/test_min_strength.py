@@ -205,7 +205,7 @@ def test_all_estimators_have_the_same_minimum(estimator):
     assert fitted.min_strength_.ratio == 2
 
 
-@pytest.mark.parametrize("kind", ["lagged", "hidden_cause"])
+@pytest.mark.parametrize("kind", ["lagged", "autocorrelated"])
 def test_more_tasks_do_not_give_more_wrong_edges(kind):
     """The first 8 of 48 tasks, and all; without a minimum the number of wrong pairs rises."""
     simulation = simulate_misfit(kind, n_tasks=48, n_variables=12, random_state=3)
@@ -217,3 +217,15 @@ def test_more_tasks_do_not_give_more_wrong_edges(kind):
     }
     assert sums["auto", 48] < sums["auto", 8] + 0.5
     assert sums["auto", 48] < sums[0, 48] - 1
+
+
+def test_a_hidden_cause_of_many_tasks_does_less_harm_than_learning_alone():
+    """Without a minimum there are several times as many wrong pairs as single tasks have."""
+    sums = np.zeros(3)
+    for seed in (3, 4):
+        simulation = simulate_misfit("hidden_cause", n_tasks=48, n_variables=10, random_state=seed)
+        for place, estimator in enumerate((MTGBN(), SIG(), MTGBN(min_strength=0))):
+            sums[place] += sum(wrong_pairs(estimator.set_params(random_state=0), simulation))
+    auto, single, without = sums
+    assert auto < single
+    assert without > 3 * single
