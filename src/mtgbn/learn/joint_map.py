@@ -23,7 +23,7 @@ from mtgbn.learn.parallel import Progress
 from mtgbn.learn.single_task import FoundGraph, few_restarts
 
 # Rounds of warm-up before the first search, per chain.
-MAP_WARMUP = 60
+MAP_WARMUP = 45
 
 # From the third iteration on, each has twice as many rounds as the one before, up to this multiple.
 _MAX_GROWTH = 4
