@@ -706,6 +706,7 @@ def test_similar_graphs_are_drawn_together_and_unrelated_ones_are_not(kind):
             inference=kind,
             nu0=14.0,
             edge_prior=(0.3, similarity),
+            min_strength=0.0,
             n_draws=30,
             n_rounds=100,
         )

@@ -22,7 +22,7 @@ from mtgbn.search.methods import SearchSettings, search_graph
 from mtgbn.tasks import Tasks
 
 # Restarts of a search that starts at the result of an earlier search.
-_FEW_RESTARTS = 2
+_FEW_RESTARTS = 6
 
 # Largest number of times that a single task is searched and its density estimated in turn.
 _DENSITY_PASSES = 5
