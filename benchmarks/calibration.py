@@ -22,7 +22,7 @@ from benchmarks.problems import table
 from mtgbn import SIG
 from mtgbn.chain.run import run_chain
 from mtgbn.chain.state import chain_data, first_state
-from mtgbn.model.edge_prior import N_FREQUENCIES, PairKinds, first_kinds
+from mtgbn.model.edge_prior import FREQUENCIES, PairKinds, first_kinds
 from mtgbn.model.unstructured import TYPICAL_DELTA
 from mtgbn.search.knowledge import no_constraints
 from mtgbn.simulate.hierarchical import draw_covariance
@@ -88,9 +88,9 @@ def draw_truth(rng: np.random.Generator, p: int, m: int, n: int) -> Truth:
     psi = invwishart(p + 1, np.diag(scales)).rvs(random_state=rng)
     pairs = np.triu_indices(p, 1)
     common = np.zeros((p, p))
-    varying = np.arange(1, N_FREQUENCIES + 1) / (N_FREQUENCIES + 1)
-    weights = [kinds.absent, kinds.common, *[kinds.varying / N_FREQUENCIES] * N_FREQUENCIES]
-    frequencies = [kinds.rare, kinds.usual, *varying]
+    n_varying = len(FREQUENCIES)
+    weights = [kinds.absent, kinds.common, *[kinds.varying / n_varying] * n_varying]
+    frequencies = [kinds.rare, kinds.usual, *FREQUENCIES]
     common[pairs] = rng.choice(frequencies, len(pairs[0]), p=np.array(weights) / sum(weights))
     common += common.T
     adjacencies = np.zeros((m, p, p), dtype=bool)

@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 
-from benchmarks.bold import cleaned
+from benchmarks.bold import BAND, cleaned
 from benchmarks.problems import table
 from mtgbn import MTGBN, SIG, Tasks
 from mtgbn.graphs import skeleton
@@ -48,7 +48,7 @@ def simulate_series(n_subjects: int, seed: int) -> list[np.ndarray]:
 
 def tasks_of(series: list[np.ndarray]) -> Tasks:
     """Subjects as tasks, with their effective samples."""
-    most = 2 * (0.08 - 0.01) * REPETITION_TIME * N_VOLUMES
+    most = 2 * (BAND[1] - BAND[0]) * REPETITION_TIME * N_VOLUMES
     sizes = [min(effective_samples(each), most) for each in series]
     return Tasks.from_arrays(series, standardise=True, effective_samples=sizes)
 

@@ -73,23 +73,21 @@ def log_odds_of_edge(data, state, t, i, j, is_member, members=None):
         others = [u for u in range(len(members)) if members[u] and u != t]
         forward = sum(int(state.adjacencies[u, i, j]) for u in others)
         backward = sum(int(state.adjacencies[u, j, i]) for u in others)
-        log_odds = naive.log_odds_of_edge(
-            state.density[i, j],
-            float(state.similarity),
-            data.agreement,
-            forward=forward,
-            backward=backward,
-            n_others=len(others),
-        )
-        if len(state.kinds):
-            log_odds -= naive.log_odds_of_edge(
+
+        def of_beta(agreement):
+            """Log odds by density and similarity, as if they held."""
+            return naive.log_odds_of_edge(
                 state.density[i, j],
                 float(state.similarity),
-                np.inf,
+                agreement,
                 forward=forward,
                 backward=backward,
                 n_others=len(others),
             )
+
+        log_odds = of_beta(data.agreement)
+        if len(state.kinds):
+            log_odds -= of_beta(np.inf)  # what is left is that of the direction
             joined = forward + backward
             for sign, more in ((1, 1), (-1, 0)):
                 log_odds += sign * naive.log_probability_of_pair(

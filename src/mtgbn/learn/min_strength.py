@@ -94,12 +94,13 @@ def resolve_min_strength(
     if len(complete) < 2 or tasks.n_variables < 3:
         return MinStrength(0.0, _LEAST_RATIO)
     chosen = tasks[complete]
+    pooled, prior = chosen.pooled(), edge_prior_of(None, tasks.variables)
     error, limit = np.inf, MinStrength(_FIRST_STRENGTH, _LEAST_RATIO)
     for _ in range(_PASSES):
         (graph,), _ = learn_single_tasks(
-            chosen.pooled(),
+            pooled,
             (constraints,),
-            edge_prior_of(None, tasks.variables),
+            prior,
             _SEARCH,
             edge_costs=limit.costs(chosen.ns).sum(),
             seeds=seeds,

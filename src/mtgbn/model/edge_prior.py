@@ -95,7 +95,7 @@ class EdgePrior(NamedTuple):
 
 
 # Frequencies that a varying pair may have, all with the same probability.
-N_FREQUENCIES = 15
+FREQUENCIES = np.arange(1, 16) / 16
 
 # Places of the fields of `PairKinds` in an array.
 ABSENT, COMMON, VARYING, RARE, USUAL = range(5)
@@ -144,9 +144,8 @@ class PairKinds(NamedTuple):
 
         1/(1 + s) is the correlation between an edge's presence in one task and in another.
         """
-        squares = (np.arange(1, N_FREQUENCIES + 1) / (N_FREQUENCIES + 1)) ** 2
         second = self.absent * self.rare**2 + self.common * self.usual**2
-        second += self.varying * squares.mean()
+        second += self.varying * float(np.mean(FREQUENCIES**2))
         r = self.density
         return (r - second) / (second - r**2)
 
@@ -275,15 +274,14 @@ class EdgeTerms(NamedTuple):
 def log_varying(c, n):
     """Log probability that c given tasks of n have a pair, if the pair is varying."""
     top, total = -np.inf, 0.0
-    for k in range(N_FREQUENCIES):
-        frequency = (k + 1.0) / (N_FREQUENCIES + 1.0)
+    for frequency in FREQUENCIES:
         value = c * log(frequency) + (n - c) * log1p(-frequency)
         if value > top:
             total = total * exp(top - value) + 1.0
             top = value
         else:
             total += exp(value - top)
-    return top + log(total / N_FREQUENCIES)
+    return top + log(total / FREQUENCIES.size)
 
 
 @kernel(error_model="numpy")

@@ -16,7 +16,7 @@ from mtgbn.chain.likelihoods import TaskScores, empty_scores, family_score, prep
 from mtgbn.model.edge_prior import (
     ABSENT,
     COMMON,
-    N_FREQUENCIES,
+    FREQUENCIES,
     RARE,
     USUAL,
     VARYING,
@@ -153,12 +153,13 @@ def update_kinds(rng, data, state):
 @kernel(error_model="numpy")
 def _frequencies(kinds):
     """All frequencies that a pair may have, and their log probabilities."""
-    frequencies, log_weights = np.empty(N_FREQUENCIES + 2), np.empty(N_FREQUENCIES + 2)
+    n_varying = FREQUENCIES.size
+    frequencies, log_weights = np.empty(n_varying + 2), np.empty(n_varying + 2)
     frequencies[0], log_weights[0] = kinds[RARE], log(kinds[ABSENT])
     frequencies[1], log_weights[1] = kinds[USUAL], log(kinds[COMMON])
-    for k in range(N_FREQUENCIES):
-        frequencies[k + 2] = (k + 1.0) / (N_FREQUENCIES + 1.0)
-        log_weights[k + 2] = log(kinds[VARYING] / N_FREQUENCIES)
+    for k in range(n_varying):
+        frequencies[k + 2] = FREQUENCIES[k]
+        log_weights[k + 2] = log(kinds[VARYING] / n_varying)
     return frequencies, log_weights
 
 
