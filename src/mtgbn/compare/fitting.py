@@ -118,12 +118,7 @@ def _common_min_strength(tasks: Tasks, estimator: AnyEstimator) -> float:
     With a minimum of its own, each group would have other edges for no other reason.
     """
     ordered = Ordering.of(tasks).tasks
-    limit = resolve_min_strength(
-        "auto",
-        ordered,
-        estimator.resolved_knowledge(ordered.variables),
-        seeds=np.random.SeedSequence(0),
-    )
+    limit = resolve_min_strength("auto", ordered, estimator.resolved_knowledge(ordered.variables))
     return float(limit.strengths(np.median(tasks.ns)))
 
 

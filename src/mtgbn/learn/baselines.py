@@ -84,7 +84,7 @@ class _Baseline(Estimator):
         ordered = ordering.tasks
         knowledge = self.resolved_knowledge(ordered.variables)
 
-        limit = resolve_min_strength(self.min_strength, ordered, knowledge, seeds=seeds)
+        limit = resolve_min_strength(self.min_strength, ordered, knowledge)
         chosen, costs = ordered, limit.costs(ordered.ns)
         if pools:
             chosen, costs = ordered.pooled(), costs.sum(keepdims=True)

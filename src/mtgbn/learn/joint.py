@@ -23,7 +23,8 @@ from mtgbn.chain.state import (
 from mtgbn.chain.threads import stoppable_threads
 from mtgbn.chain.updates.membership import reassign_members
 from mtgbn.learn.min_strength import MinStrength, MinStrengthSetting, resolve_min_strength
-from mtgbn.learn.parallel import Progress, in_parallel, no_progress
+from mtgbn.learn.parallel import Progress, in_parallel
+from mtgbn.learn.pooled import pooled_graphs
 from mtgbn.learn.single_task import (
     FoundGraph,
     iteration_seeds,
@@ -52,15 +53,22 @@ N_CHAINS = 2
 _MAX_KEPT = 100
 
 # After each warm-up stage, a chain that trails the best by more than _MAX_LAG in log density restarts
-# from it. If a search follows, this is a small number: the mean over two modes is not a mode, and the
-# better one is searched. Tasks whose membership is wrong may then change sides, too.
-_WARMUP_STAGES, _MAX_LAG, _MAX_LAG_OF_SEARCH = 3, 100.0, 5.0
+# from it. If a search follows, such a chain ends, and the largest lag is what a number of edges must be
+# worth, if all tasks have them: the search averages over modes that the data hardly tell apart, so that
+# another seed, or other subjects of the same kind, give nearly the same graphs. Tasks whose membership
+# is wrong may then change sides, too.
+_WARMUP_STAGES, _MAX_LAG = 3, 100.0
+_LAG_IN_EDGES, _LEAST_LAG = 4, 5.0
 
 # Rounds before the warm-up in which graphs are held, so that sigma_h and delta suit them.
 _SETTLING_ROUNDS = 15
 
 # Chains that start at the dense pooled graph, if a search follows.
 _DENSE_STARTS = 2
+
+# Chains that start at pooled graphs which the data hardly tell apart, if a search follows, and all
+# chains that go on after the first warm-up stage.
+_POOLED_STARTS, _MOST_CHAINS = 3, 4
 
 # Chains disagree about a task if their membership frequencies differ by more than this.
 _MAX_DISAGREEMENT = 0.9
@@ -204,15 +212,13 @@ class JointState(NamedTuple):
 
 
 def start(problem: JointProblem, n_jobs: int | None, progress: Progress) -> JointState:
-    """Chains that begin at the graphs of the single tasks, at the pooled graph, and at a dense one.
+    """Chains that begin at the graphs of the single tasks, at pooled graphs, and at a dense one.
 
     The dense graph is the pooled graph without a minimal strength: to drop an edge is easier for a chain
     than to find one.
     """
     tasks = problem.tasks
-    limit = resolve_min_strength(
-        problem.min_strength, tasks, problem.constraints, seeds=problem.seeds
-    )
+    limit = resolve_min_strength(problem.min_strength, tasks, problem.constraints)
     single_graphs, _ = learn_single_tasks(
         tasks,
         (problem.constraints,) * len(tasks),
@@ -223,7 +229,7 @@ def start(problem: JointProblem, n_jobs: int | None, progress: Progress) -> Join
         n_jobs=n_jobs,
         progress=progress,
     )
-    pooled = _pooled_graph(problem, limit, n_jobs)
+    pooled = _pooled_graphs(problem, limit, _POOLED_STARTS)
     edge_prior: EdgePrior | PairKinds = problem.edge_prior.prior
     single_edge_prior = None
     if not problem.edge_prior.is_fixed:
@@ -231,13 +237,16 @@ def start(problem: JointProblem, n_jobs: int | None, progress: Progress) -> Join
         single_edge_prior = EdgePrior(smoothed_density(counts, len(tasks), problem.free), np.inf)
         edge_prior = single_edge_prior
     if problem.edge_prior.source == "shared" and len(tasks) > 1:
-        edge_prior = first_kinds(smoothed_density(edge_counts(pooled[None]), 1, problem.free))
+        edge_prior = first_kinds(smoothed_density(edge_counts(pooled[:1]), 1, problem.free))
     data = _chain_data(problem, edge_prior, limit, 0)
     delta = _FIRST_DELTA if problem.nu0 is None else problem.nu0 - tasks.n_variables + 1
     chains = []
-    dense = _pooled_graph(problem, MinStrength(0.0), n_jobs)
-    starts = [_pooled_where_it_suits(data, tasks, single_graphs, each) for each in (pooled, dense)]
-    for graphs in (single_graphs, *starts, *starts[1:] * (_DENSE_STARTS - 1)):
+    dense = _pooled_graphs(problem, MinStrength(0.0), 1)
+    starts = [
+        _pooled_where_it_suits(data, tasks, single_graphs, each)
+        for each in (*pooled, *dense * _DENSE_STARTS)
+    ]
+    for graphs in (single_graphs, *starts):
         chain = first_state(data, tasks, graphs, delta=delta, edge_prior=edge_prior)
         chains.append(with_edge_prior(chain, edge_prior, single_edge_prior))
     return JointState(
@@ -249,19 +258,24 @@ def start(problem: JointProblem, n_jobs: int | None, progress: Progress) -> Join
     )
 
 
-def _pooled_graph(problem: JointProblem, limit: MinStrength, n_jobs: int | None) -> np.ndarray:
-    """The graph of all tasks as one dataset."""
-    (graph,), _ = learn_single_tasks(
-        problem.tasks.pooled(),
-        (problem.constraints,),
+def _pooled_graphs(problem: JointProblem, limit: MinStrength, most: int) -> list[np.ndarray]:
+    """At most ``most`` graphs of all tasks as one dataset: those that the data hardly tell apart."""
+    costs = limit.costs(problem.tasks.ns)
+    found = pooled_graphs(
+        problem.tasks,
+        problem.constraints,
         problem.edge_prior,
         problem.search,
-        edge_costs=limit.costs(problem.tasks.ns).sum(),
-        seeds=problem.seeds,
-        n_jobs=n_jobs,
-        progress=no_progress,
+        edge_cost=float(costs.sum()),
+        is_repeated=most > 1,
     )
-    return graph
+    near = [each for each in found if found[0].score - each.score <= _max_lag(costs)]
+    return [each.adjacency for each in near[:most]]
+
+
+def _max_lag(edge_costs: np.ndarray) -> float:
+    """By how much chains may trail the best one and go on, if a search follows."""
+    return max(_LEAST_LAG, _LAG_IN_EDGES * float(edge_costs.sum()))
 
 
 def _pooled_where_it_suits(
@@ -324,27 +338,28 @@ def go_on(
     if keeps_blocks:
         chains = chains[:N_CHAINS]
     seeds = draws_seed.spawn(len(chains))
-    total = N_CHAINS * (_WARMUP_STAGES * per_stage + n_rounds) + len(chains) * n_settling
-    total += (len(chains) - N_CHAINS) * per_stage
-    done = 0
+    # Some chains end after a stage. Progress counts rounds that all chains of the time have made.
+    total = n_settling + _WARMUP_STAGES * per_stage + n_rounds
+    done = 0.0
     counting = Lock()
     workers = min(max(effective_n_jobs(n_jobs), 1), len(chains))
     with stoppable_threads(workers) as (pool, raise_if_stopped):
 
-        def run(chain: ChainState, seed, length: int, data: ChainData, adaptation: dict):
+        def run(chain: ChainState, seed, n_chains: int, length: int, data: ChainData, how: dict):
             def made(more: int) -> None:
                 nonlocal done
                 raise_if_stopped()
                 with counting:
-                    done += more
-                    progress("exploring", done, total)
+                    done += more / n_chains
+                    progress("exploring", round(done), total)
 
             rng = np.random.default_rng(seed)
-            return run_chain(data, chain, rng, length, **adaptation, progress=made)
+            return run_chain(data, chain, rng, length, **how, progress=made)
 
         def run_all(chains, seeds, length: int, data: ChainData, **adaptation: bool):
             n = len(chains)
-            ended = pool.map(run, chains, seeds, [length] * n, [data] * n, [adaptation] * n)
+            same = (n, length, data, adaptation)
+            ended = pool.map(run, chains, seeds, *([each] * n for each in same))
             return tuple(zip(*ended, strict=True))
 
         if n_settling:
@@ -354,7 +369,7 @@ def go_on(
         for _ in range(_WARMUP_STAGES if per_stage else 0):
             stage_seeds = [seed.spawn(1)[0] for seed in seeds[: len(chains)]]
             traces, chains = run_all(chains, stage_seeds, per_stage, data, adapts=True)
-            places = _restarts(traces, _MAX_LAG if keeps_blocks else _MAX_LAG_OF_SEARCH)
+            places = _restarts(traces, _MAX_LAG if keeps_blocks else _max_lag(data.edge_costs))
             chains = [chains[place] for place in places]
             if not keeps_blocks:
                 chains = [
@@ -366,20 +381,18 @@ def go_on(
         # Before a search draws need not be exactly those of the posterior: step sizes follow the graphs.
         adapts = not keeps_blocks
         traces, chains = run_all(
-            chains, seeds[:N_CHAINS], n_rounds, data, adapts=adapts, learns=False
+            chains, seeds[: len(chains)], n_rounds, data, adapts=adapts, learns=False
         )
     record = _extended(state.record, traces, keeps_blocks)
     return state._replace(chains=tuple(chains), record=record, n_blocks=state.n_blocks + 1)
 
 
 def _restarts(traces: tuple[ChainTrace, ...], max_lag: float) -> list[int]:
-    """The chains that go on, `N_CHAINS` of them; the best one in place of those that trail too far."""
-    ends = [trace.log_density[len(trace.log_density) // 2 :].mean() for trace in traces]
-    best = int(np.argmax(ends))
-    places: Sequence[int] = range(len(ends))
-    if len(ends) > N_CHAINS:
-        places = np.argsort(-np.array(ends), kind="stable")[:N_CHAINS].tolist()
-    return [best if ends[best] - ends[place] > max_lag else place for place in places]
+    """The chains that go on, the best first: those that do not trail too far, `N_CHAINS` at least."""
+    ends = np.array([trace.log_density[len(trace.log_density) // 2 :].mean() for trace in traces])
+    order = np.argsort(-ends, kind="stable").tolist()
+    near = [place for place in order if ends[order[0]] - ends[place] <= max_lag][:_MOST_CHAINS]
+    return near + [order[0]] * (N_CHAINS - len(near))
 
 
 def disputed(members: np.ndarray) -> np.ndarray:
@@ -489,6 +502,6 @@ def search_all(
 def spaced_draws(record: Record, n_draws: int) -> np.ndarray:
     """About ``n_draws`` draws of sigma_h, (draws, p, p), evenly spaced in every chain."""
     psi = record.psi
-    per_chain = min(psi.shape[1], -(-n_draws // len(psi)))
+    per_chain = min(psi.shape[1], max(-(-n_draws // len(psi)), 4))
     places = np.linspace(0, psi.shape[1] - 1, per_chain).round().astype(int)
     return psi[:, places].reshape(-1, *psi.shape[2:]) * record.mean_delta

@@ -103,12 +103,13 @@ def _measure(state: JointState, found: list[FoundGraph], expectation: _Expectati
     log_odds = expectation.log_odds.mean(axis=0)
     changed = [t for t, each in enumerate(found) if (each.adjacency != state.adjacencies[t]).any()]
     gains = np.zeros(len(expectation.draws))
-    priors = np.zeros(N_CHAINS)
+    n_chains = len(expectation.log_odds)
+    priors = np.zeros(n_chains)
     for t in changed:
         gains += found[t].gains  # the same number under every draw, for a single task
         priors += expectation.log_odds[:, t, found[t].adjacency].sum(axis=1)
         priors -= expectation.log_odds[:, t, state.adjacencies[t]].sum(axis=1)
-    error = np.hypot(monte_carlo_error(gains), priors.std(ddof=1) / np.sqrt(N_CHAINS))
+    error = np.hypot(monte_carlo_error(gains, n_chains), priors.std(ddof=1) / np.sqrt(n_chains))
     q = sum(each.data_score + log_odds[t][each.adjacency].sum() for t, each in enumerate(found))
     return Iteration(
         q=float(q),
@@ -116,13 +117,13 @@ def _measure(state: JointState, found: list[FoundGraph], expectation: _Expectati
         gain_error=float(error) if changed else 0.0,
         n_changed=len(changed),
         n_edges=int(sum(each.adjacency.sum() for each in found)),
-        n_draws=state.gathered.n_rounds * N_CHAINS,
+        n_draws=state.gathered.n_rounds * n_chains,
     )
 
 
-def monte_carlo_error(gains: np.ndarray) -> float:
+def monte_carlo_error(gains: np.ndarray, n_chains: int) -> float:
     """Standard error of the mean of values that come chain by chain."""
-    (error,) = diagnostics.monte_carlo_error(gains.reshape(1, N_CHAINS, -1))
+    (error,) = diagnostics.monte_carlo_error(gains.reshape(1, n_chains, -1))
     return float(error)
 
 

@@ -11,8 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from mtgbn.graphs.dags import topological_order
-from mtgbn.learn.parallel import no_progress
-from mtgbn.learn.single_task import learn_single_tasks
+from mtgbn.learn.pooled import pooled_graphs
 from mtgbn.model.edge_prior import edge_costs
 from mtgbn.model.edge_prior_setting import edge_prior_of
 from mtgbn.search.knowledge import Constraints
@@ -84,8 +83,6 @@ def resolve_min_strength(
     setting: MinStrengthSetting,
     tasks: Tasks,
     constraints: Constraints,
-    *,
-    seeds: np.random.SeedSequence,
 ) -> MinStrength:
     """The minimum that a setting means for some tasks; the same for all estimators."""
     if setting != "auto":
@@ -94,20 +91,13 @@ def resolve_min_strength(
     if len(complete) < 2 or tasks.n_variables < 3:
         return MinStrength(0.0, _LEAST_RATIO)
     chosen = tasks[complete]
-    pooled, prior = chosen.pooled(), edge_prior_of(None, tasks.variables)
+    prior = edge_prior_of(None, tasks.variables)
     error, limit = np.inf, MinStrength(_FIRST_STRENGTH, _LEAST_RATIO)
     for _ in range(_PASSES):
-        (graph,), _ = learn_single_tasks(
-            pooled,
-            (constraints,),
-            prior,
-            _SEARCH,
-            edge_costs=limit.costs(chosen.ns).sum(),
-            seeds=seeds,
-            n_jobs=1,
-            progress=no_progress,
-        )
-        error = min(error, shared_error(chosen, graph))
+        cost = float(limit.costs(chosen.ns).sum())
+        found = pooled_graphs(chosen, constraints, prior, _SEARCH, edge_cost=cost)
+        # Graphs with nearly the same score differ in what they call an error.
+        error = min(error, float(np.median([shared_error(chosen, g.adjacency) for g in found])))
         limit = MinStrength(error, _LEAST_RATIO)
     return limit
 

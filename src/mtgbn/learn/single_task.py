@@ -91,7 +91,7 @@ def learn_single_tasks(
     _, seed = iteration_seeds(seeds, 0)
     costs = np.broadcast_to(edge_costs, len(tasks))
     found = in_parallel(
-        _search_single_task,
+        search_single_task,
         [
             {
                 "scatter": scatter,
@@ -110,11 +110,19 @@ def learn_single_tasks(
         progress,
         "searching single tasks",
     )
-    graphs, densities = zip(*found, strict=True)
-    return np.array(graphs), np.array(densities)
+    graphs = np.array([each.adjacency for each in found])
+    return graphs, np.array([each.density for each in found])
 
 
-def _search_single_task(
+class SingleGraph(NamedTuple):
+    """What the search for a single task found: its graph, the density of its edge prior, its score."""
+
+    adjacency: np.ndarray
+    density: float
+    score: float
+
+
+def search_single_task(
     *,
     scatter: np.ndarray,
     n: float,
@@ -123,15 +131,16 @@ def _search_single_task(
     constraints: Constraints,
     search: SearchSettings,
     seed: np.random.SeedSequence,
-) -> tuple[np.ndarray, float]:
-    """Graph of a single task, and the density of its edge prior.
+) -> SingleGraph:
+    """Search for the graph of a single task.
 
     An estimated density is the density of the graph that was found with it, with add-one smoothing.
+    The score is the log likelihood plus the prior log odds of the edges minus their costs.
     """
     p = len(scatter)
     free = free_pairs(constraints.allowed, constraints.required)
 
-    def found(prior: EdgePrior, search: SearchSettings, initial: np.ndarray | None) -> np.ndarray:
+    def found(prior: EdgePrior, search: SearchSettings, initial: np.ndarray | None) -> FoundGraph:
         return search_task(
             scatter=scatter,
             n=n,
@@ -142,18 +151,20 @@ def _search_single_task(
             search=search,
             initial=initial,
             seed=seed,
-        ).adjacency
+        )
 
     prior = edge_prior.prior.single()
-    adjacency = found(prior, search, None)
+    graph = found(prior, search, None)
     for number in range(0 if edge_prior.is_fixed else _DENSITY_PASSES):
-        density = smoothed_density(edge_counts([adjacency]), 1, free)
+        density = smoothed_density(edge_counts([graph.adjacency]), 1, free)
         if density == prior.density:
             break
         prior = prior._replace(density=density)
         if number < _DENSITY_PASSES - 1:
-            adjacency = found(prior, few_restarts(search), adjacency)
-    return adjacency, float(np.mean(prior.density))
+            graph = found(prior, few_restarts(search), graph.adjacency)
+    log_odds = prior.matrix_of_log_odds(p)[graph.adjacency].sum()
+    score = graph.data_score + log_odds - edge_cost * graph.adjacency.sum()
+    return SingleGraph(graph.adjacency, float(np.mean(prior.density)), float(score))
 
 
 def few_restarts(search: SearchSettings) -> SearchSettings:
