@@ -11,6 +11,7 @@ from benchmarks import (
     one_patient,
     optimum,
     panel,
+    prediction,
     two_groups,
 )
 from mtgbn import MTGBN
@@ -59,6 +60,15 @@ def test_the_panel_finds_one_changed_bit(tmp_path, capsys):
     capsys.readouterr()
     assert panel.main(["--compare", str(first), str(second)]) == 1
     assert capsys.readouterr().out.startswith("different: pooled/covariances_\n")
+
+
+@pytest.mark.parametrize("kind", ["lagged", "thresholded, nu0 200"])
+def test_rows_that_were_left_out_are_predicted_better_than_from_single_tasks(kind):
+    found = prediction.measure(kind, 0)
+    density, changed, allowed, _ = found["MTGBN"]
+    assert density > found["SIG"][0]
+    if kind == "lagged":  # where coefficients are nearly the same in all tasks
+        assert changed <= allowed
 
 
 @pytest.mark.slow
