@@ -137,9 +137,8 @@ def test_both_groups_have_the_same_minimal_strength():
     simulation = simulate_misfit("hidden_cause", n_tasks=12, n_variables=9, random_state=2)
     tasks, is_a = simulation.tasks, np.arange(12) < 6
     fits = fit_groups(tasks, is_a, SIG(random_state=0))
-    expected = AVG(random_state=0).fit(tasks).min_strength_.strengths(np.median(tasks.ns))
-    for each in fits.estimators:
-        assert each.min_strength_ == (pytest.approx(float(expected), rel=0.1), 1.0)
-    assert fits.estimators[0].min_strength_ == fits.estimators[1].min_strength_
+    expected = AVG(random_state=0).fit(tasks).min_strength_
+    assert expected.strength > 0
+    assert [each.min_strength_ for each in fits.estimators] == [expected, expected]
     given = fit_groups(tasks, is_a, SIG(min_strength=0.3, random_state=0))
     assert {each.min_strength_ for each in given.estimators} == {(0.3, 1.0)}

@@ -4,9 +4,11 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy import stats
 
-from mtgbn import AVG, MTGBN, SIG, Tasks
+from mtgbn import AVG, MTGBN, SIG, Knowledge, Tasks
 from mtgbn.compare.fitting import without_convergence_warnings
+from mtgbn.errors import CollinearityWarning
 from mtgbn.graphs import skeleton
 from mtgbn.graphs.dags import topological_order
 from mtgbn.learn.min_strength import MinStrength, shared_error
@@ -125,6 +127,9 @@ def test_the_minimum_says_where_it_comes_from():
     assert "0.083 to 0.17, depending on the task's n" in words
     assert "2 times as likely" in words
     assert "errors that all tasks share" in MinStrength(0.3, 2.0).in_words(ns)
+    assert "2 times as likely" not in MinStrength(0.3, 2.0).in_words(ns)
+    both = MinStrength(0.1, 2.0).in_words(ns)
+    assert both.index("0.1 are expected from errors") < both.index("tasks with few rows")
 
 
 def slow_shared_error(tasks, graph):
@@ -141,7 +146,7 @@ def slow_shared_error(tasks, graph):
         for scatter in tasks.scatters:
             inverse = np.linalg.inv(scatter[np.ix_(chosen, chosen)])
             z.append(np.arctanh(-inverse[0, 1] / np.sqrt(inverse[0, 0] * inverse[1, 1])))
-        weights = tasks.ns - len(parents) - 1
+        weights = tasks.ns - len(parents) - 2
         mean = np.average(z, weights=weights)
         spread = np.sum(weights * (np.array(z) - mean) ** 2) / (len(z) - 1)
         found.append((mean, spread, weights.mean(), weights.sum()))
@@ -149,8 +154,17 @@ def slow_shared_error(tasks, graph):
     average, m = max(spread.mean(), 1), len(tasks)
     ratio = np.maximum(((m - 1) * spread + 4 * average) / (m + 3), 1)
     chance = ratio / total
-    excess = np.mean(mean**2 - chance - (average - 1) / weight)
-    excess -= 2 * np.sqrt(2 * np.mean(chance**2) / len(mean))
+    # The upper quartile of standard normal squares is 1.3233; tau^2 by halving an interval.
+    quartile, low, high = stats.norm.ppf(0.875) ** 2, 0.0, 10.0
+    for _ in range(200):
+        middle = (low + high) / 2
+        variance = chance + (average - 1) / weight + middle
+        is_above = np.quantile(mean**2 / variance, 0.75) > quartile
+        low, high = (middle, high) if is_above else (low, middle)
+    # Standard error of a quantile of K squares, in units of the quantile.
+    density = stats.norm.pdf(np.sqrt(quartile)) / np.sqrt(quartile)
+    error = np.sqrt(0.75 * 0.25 / len(mean)) / density / quartile
+    excess = high - 2 * error * chance.mean()
     return np.sqrt(2 * np.log(len(mean)) * max(excess, 0))
 
 
@@ -193,6 +207,52 @@ def test_few_rows_or_few_variables_tell_nothing():
     graph[:4, 5] = True
     tasks = Tasks.from_arrays(rng.standard_normal((3, 5, 6)))
     assert np.isfinite(shared_error(tasks, graph))
+
+
+def chains_of_variables(rho, n, m, p=10, seed=0):
+    """Rows of x0 -> x1 -> ..., all correlations of neighbours rho."""
+    rng = np.random.default_rng(seed)
+    rows = rng.standard_normal((m, n, p))
+    for j in range(1, p):
+        rows[:, :, j] = rho * rows[:, :, j - 1] + np.sqrt(1 - rho**2) * rows[:, :, j]
+    return rows
+
+
+@pytest.mark.parametrize(("rho", "n", "m"), [(0.18, 2000, 6), (0.15, 1000, 20), (0.19, 1000, 10)])
+def test_a_network_of_weak_edges_is_no_error(rho, n, m):
+    """The first pooled graph, of edges of at least .2, is empty."""
+    rows = chains_of_variables(rho, n, m)
+    fitted = SIG(random_state=0).fit(rows)
+    assert fitted.min_strength_.strength == 0
+    neighbours = fitted.graphs_ | fitted.graphs_.swapaxes(1, 2)
+    assert neighbours[:, np.arange(9), np.arange(1, 10)].mean() > 0.85
+
+
+@pytest.mark.parametrize(
+    "knowledge",
+    [
+        Knowledge(max_parents=1),
+        Knowledge(max_parents=0),
+        Knowledge(forbidden=[("x0", "x3"), ("x3", "x0")]),
+    ],
+)
+def test_what_prior_knowledge_keeps_apart_is_no_error(knowledge):
+    rng = np.random.default_rng(1)
+    rows = rng.standard_normal((20, 150, 8))
+    rows[:, :, 3] += rows[:, :, :3].sum(axis=2)
+    for j in (5, 6, 7):
+        rows[:, :, j] += 0.33 * rows[:, :, j - 1]
+    assert AVG(random_state=0, knowledge=knowledge).fit(rows).min_strength_.strength == 0
+
+
+@pytest.mark.parametrize("n_copies", [1, 6])
+def test_copied_columns_tell_nothing_of_errors(n_copies):
+    rows = chains_of_variables(0.5, 60, 6, p=5)
+    rows[:n_copies, :, 1] = rows[:n_copies, :, 0]
+    with pytest.warns(CollinearityWarning):
+        fitted = SIG(random_state=0).fit(rows)
+    assert np.isfinite(fitted.min_strength_.strength)
+    assert fitted.min_strength_.strength < 0.2
 
 
 @pytest.mark.parametrize("estimator", [MTGBN, SIG, AVG])

@@ -260,12 +260,11 @@ def test_a_dispute_between_chains_is_said():
     estimator = MTGBN(n_draws=8, random_state=0, max_iter=2)
 
     def disagree(state):
-        half = len(state.record.members) // 2
-        state.record.members[:half, :, 1] = True
-        state.record.members[half:, :, 1] = False
+        state.record.members[0, :, 1] = True
+        state.record.members[1, :, 1] = False
 
     with pytest.warns(
         ConvergenceWarning, match=r"disagree about the membership of some tasks: 'task\d'\. "
     ):
         estimator.fit(tasks, callback=disagree)
-    assert re.search(r"task\d \(0\.(50|33)\)", " ".join(estimator.relatedness_.in_words()))
+    assert re.search(r"task\d \(0\.50\)", " ".join(estimator.relatedness_.in_words()))

@@ -441,7 +441,7 @@ def test_when_to_stop(history, n_draws, reason, converged):
 
 
 def test_draws_become_more_numerous_when_their_error_is_too_large(monkeypatch):
-    monkeypatch.setattr(em, "monte_carlo_error", lambda gains, n_chains: 1e3)
+    monkeypatch.setattr(em, "monte_carlo_error", lambda gains: 1e3)
     problem = pose(related_tasks(5, rows=14), 5, n_draws=8, max_iter=12)
     states = run(problem, random_state(problem, 5))
     expected = 8

@@ -13,7 +13,7 @@ from mtgbn.compare.connections import align
 from mtgbn.errors import ConvergenceWarning, InputError
 from mtgbn.learn import AVG, MTGBN, SIG
 from mtgbn.learn.iterative import IterativeEstimator
-from mtgbn.learn.min_strength import resolve_min_strength
+from mtgbn.learn.min_strength import MinStrength, resolve_min_strength
 from mtgbn.learn.ordering import Ordering
 from mtgbn.paper import PaperMTGBN
 from mtgbn.tasks import Tasks
@@ -112,14 +112,13 @@ def fit_groups(
     return GroupGraphs(*agreeing_graphs(tasks, graphs[0], graphs[1], estimator), tuple(fitted))
 
 
-def _common_min_strength(tasks: Tasks, estimator: AnyEstimator) -> float:
+def _common_min_strength(tasks: Tasks, estimator: AnyEstimator) -> MinStrength:
     """What counts as an edge in both groups, decided without knowing the groups.
 
     With a minimum of its own, each group would have other edges for no other reason.
     """
     ordered = Ordering.of(tasks).tasks
-    limit = resolve_min_strength("auto", ordered, estimator.resolved_knowledge(ordered.variables))
-    return float(limit.strengths(np.median(tasks.ns)))
+    return resolve_min_strength("auto", ordered, estimator.resolved_knowledge(ordered.variables))
 
 
 def agreeing_graphs(

@@ -166,6 +166,7 @@ def _describe_fits(template: TemplateComparison) -> dict[str, dict[str, Any]]:
             "edges_per_subject": float(estimator.graphs_.sum(axis=(1, 2)).mean()),
             "nu0": getattr(estimator, "nu0_", None),
             "edge_prior_density": float(np.mean(estimator.edge_prior_.density)),
+            "min_strength": estimator.min_strength_.in_words(estimator.tasks_.ns),
             "converged": getattr(estimator, "converged_", True),
             "stop_reason": getattr(estimator, "stop_reason_", None),
         }

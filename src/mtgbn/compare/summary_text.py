@@ -24,6 +24,9 @@ def study_sentences(study: Study, most: int = 5) -> list[str]:
             f"{template.name}: {len(template.variables)} variables; {edges[0]:.1f} edges per subject in "
             f"{study.label_a}, {edges[1]:.1f} in {study.label_b}."
         )
+        fitted = template.fits.estimators
+        ns = np.concatenate([each.tasks_.ns for each in fitted])
+        lines.append(fitted[0].min_strength_.in_words(ns))
     ranked = sorted(
         (float(template.undirected.p_two_sided[k]), place, k)
         for place, template in enumerate(study.templates)

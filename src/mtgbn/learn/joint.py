@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 from joblib import effective_n_jobs
+from scipy.special import logsumexp
 
 from mtgbn.chain.run import run_chain, single_log_likelihoods
 from mtgbn.chain.state import (
@@ -53,12 +54,12 @@ N_CHAINS = 2
 _MAX_KEPT = 100
 
 # After each warm-up stage, a chain that trails the best by more than _MAX_LAG in log density restarts
-# from it. If a search follows, such a chain ends, and the largest lag is what a number of edges must be
-# worth, if all tasks have them: the search averages over modes that the data hardly tell apart, so that
-# another seed, or other subjects of the same kind, give nearly the same graphs. Tasks whose membership
-# is wrong may then change sides, too.
+# from it. If a search follows, such a chain ends. Then the largest lag is smaller in small cohorts: what
+# _LAG_IN_EDGES edges must be worth if all tasks have them. After the last stage it is _LAST_LAG: the
+# mean over two modes is not a mode, and the better one is searched. Tasks whose membership is wrong may
+# then change sides, too.
 _WARMUP_STAGES, _MAX_LAG = 3, 100.0
-_LAG_IN_EDGES, _LEAST_LAG = 4, 5.0
+_LAG_IN_EDGES, _LAST_LAG = 4, 5.0
 
 # Rounds before the warm-up in which graphs are held, so that sigma_h and delta suit them.
 _SETTLING_ROUNDS = 15
@@ -66,8 +67,8 @@ _SETTLING_ROUNDS = 15
 # Chains that start at the dense pooled graph, if a search follows.
 _DENSE_STARTS = 2
 
-# Chains that start at pooled graphs which the data hardly tell apart, if a search follows, and all
-# chains that go on after the first warm-up stage.
+# If a search follows: chains that start at pooled graphs of nearly the same score, and all chains that
+# go on before the last warm-up stage. After it there are N_CHAINS.
 _POOLED_STARTS, _MOST_CHAINS = 3, 4
 
 # Chains disagree about a task if their membership frequencies differ by more than this.
@@ -259,7 +260,7 @@ def start(problem: JointProblem, n_jobs: int | None, progress: Progress) -> Join
 
 
 def _pooled_graphs(problem: JointProblem, limit: MinStrength, most: int) -> list[np.ndarray]:
-    """At most ``most`` graphs of all tasks as one dataset: those that the data hardly tell apart."""
+    """At most ``most`` graphs of all tasks as one dataset, whose scores are nearly the same."""
     costs = limit.costs(problem.tasks.ns)
     found = pooled_graphs(
         problem.tasks,
@@ -275,7 +276,7 @@ def _pooled_graphs(problem: JointProblem, limit: MinStrength, most: int) -> list
 
 def _max_lag(edge_costs: np.ndarray) -> float:
     """By how much chains may trail the best one and go on, if a search follows."""
-    return max(_LEAST_LAG, _LAG_IN_EDGES * float(edge_costs.sum()))
+    return min(max(_LAST_LAG, _LAG_IN_EDGES * float(edge_costs.sum())), _MAX_LAG)
 
 
 def _pooled_where_it_suits(
@@ -366,10 +367,15 @@ def go_on(
             held = data._replace(n_moves=0, samples_membership=False, samples_kinds=False)
             stage_seeds = [seed.spawn(1)[0] for seed in seeds]
             _, chains = run_all(chains, stage_seeds, n_settling, held, adapts=True)
-        for _ in range(_WARMUP_STAGES if per_stage else 0):
+        for stage in range(_WARMUP_STAGES if per_stage else 0):
             stage_seeds = [seed.spawn(1)[0] for seed in seeds[: len(chains)]]
             traces, chains = run_all(chains, stage_seeds, per_stage, data, adapts=True)
-            places = _restarts(traces, _MAX_LAG if keeps_blocks else _max_lag(data.edge_costs))
+            if keeps_blocks:
+                places = _going_on(traces, _MAX_LAG, N_CHAINS)
+            elif stage < _WARMUP_STAGES - 1:
+                places = _going_on(traces, _max_lag(data.edge_costs), _MOST_CHAINS)
+            else:
+                places = _going_on(traces, _LAST_LAG, N_CHAINS)
             chains = [chains[place] for place in places]
             if not keeps_blocks:
                 chains = [
@@ -387,11 +393,14 @@ def go_on(
     return state._replace(chains=tuple(chains), record=record, n_blocks=state.n_blocks + 1)
 
 
-def _restarts(traces: tuple[ChainTrace, ...], max_lag: float) -> list[int]:
-    """The chains that go on, the best first: those that do not trail too far, `N_CHAINS` at least."""
+def _going_on(traces: tuple[ChainTrace, ...], max_lag: float, most: int) -> list[int]:
+    """The chains that go on, the best first: at most ``most`` that do not trail too far.
+
+    If there are fewer than `N_CHAINS`, the best one goes on several times.
+    """
     ends = np.array([trace.log_density[len(trace.log_density) // 2 :].mean() for trace in traces])
     order = np.argsort(-ends, kind="stable").tolist()
-    near = [place for place in order if ends[order[0]] - ends[place] <= max_lag][:_MOST_CHAINS]
+    near = [place for place in order if ends[order[0]] - ends[place] <= max_lag][:most]
     return near + [order[0]] * (N_CHAINS - len(near))
 
 
@@ -454,14 +463,20 @@ def _joined(record: Record, new: Record) -> Record:
     )
 
 
-def log_odds_by_chain(problem: JointProblem, state: JointState) -> np.ndarray:
-    """Mean prior log odds minus costs of the edges of every task, by chain: (chains, m, p, p)."""
+def averaged_log_odds(problem: JointProblem, state: JointState) -> np.ndarray:
+    """Prior log odds minus costs of the edges of every task, (m, p, p).
+
+    They belong to the mean of the probabilities over the chains. A mean of log odds would let one chain
+    that excludes an edge outvote all others.
+    """
     record = state.gathered
-    by_chain = record.log_odds.copy()
+    by_chain = record.log_odds
+    of_edge = logsumexp(-np.logaddexp(0.0, -by_chain), axis=0)
+    averaged = of_edge - logsumexp(-np.logaddexp(0.0, by_chain), axis=0)
     prior = state.single_edge_prior or state.edge_prior
     single = prior.single().matrix_of_log_odds(problem.tasks.n_variables)
-    by_chain[:, ~(record.membership > 0.5)] = single
-    return by_chain - state.min_strength.costs(problem.tasks.ns)[:, None, None]
+    averaged[~(record.membership > 0.5)] = single
+    return averaged - state.min_strength.costs(problem.tasks.ns)[:, None, None]
 
 
 def search_all(
@@ -502,6 +517,6 @@ def search_all(
 def spaced_draws(record: Record, n_draws: int) -> np.ndarray:
     """About ``n_draws`` draws of sigma_h, (draws, p, p), evenly spaced in every chain."""
     psi = record.psi
-    per_chain = min(psi.shape[1], max(-(-n_draws // len(psi)), 4))
+    per_chain = min(psi.shape[1], -(-n_draws // len(psi)))
     places = np.linspace(0, psi.shape[1] - 1, per_chain).round().astype(int)
     return psi[:, places].reshape(-1, *psi.shape[2:]) * record.mean_delta

@@ -14,8 +14,8 @@ from mtgbn.learn.joint import (
     Iteration,
     JointProblem,
     JointState,
+    averaged_log_odds,
     go_on,
-    log_odds_by_chain,
     search_all,
     spaced_draws,
 )
@@ -37,7 +37,7 @@ _MOVES_PER_PAIR, _MANY_VARIABLES = 8, 30
 
 
 class _Expectation(NamedTuple):
-    """What an E-step gives: draws of sigma_h (N, p, p), log odds (chains, m, p, p)."""
+    """What an E-step gives: draws of sigma_h (N, p, p), log odds of edges (m, p, p)."""
 
     draws: np.ndarray
     log_odds: np.ndarray
@@ -75,7 +75,7 @@ def _e_step(
         progress=progress,
     )
     draws = spaced_draws(state.gathered, problem.n_draws)
-    return state, _Expectation(draws, log_odds_by_chain(problem, state))
+    return state, _Expectation(draws, averaged_log_odds(problem, state))
 
 
 def _m_step(
@@ -91,7 +91,7 @@ def _m_step(
         problem._replace(search=search),
         state,
         draws=expectation.draws,
-        log_odds=expectation.log_odds.mean(axis=0),
+        log_odds=expectation.log_odds,
         constraints=(problem.constraints,) * len(problem.tasks),
         n_jobs=n_jobs,
         progress=progress,
@@ -100,30 +100,28 @@ def _m_step(
 
 def _measure(state: JointState, found: list[FoundGraph], expectation: _Expectation) -> Iteration:
     """Q after the M-step, and its gain with the Monte Carlo error."""
-    log_odds = expectation.log_odds.mean(axis=0)
+    log_odds = expectation.log_odds
     changed = [t for t, each in enumerate(found) if (each.adjacency != state.adjacencies[t]).any()]
     gains = np.zeros(len(expectation.draws))
-    n_chains = len(expectation.log_odds)
-    priors = np.zeros(n_chains)
+    of_prior = 0.0
     for t in changed:
         gains += found[t].gains  # the same number under every draw, for a single task
-        priors += expectation.log_odds[:, t, found[t].adjacency].sum(axis=1)
-        priors -= expectation.log_odds[:, t, state.adjacencies[t]].sum(axis=1)
-    error = np.hypot(monte_carlo_error(gains, n_chains), priors.std(ddof=1) / np.sqrt(n_chains))
+        of_prior += log_odds[t, found[t].adjacency].sum()
+        of_prior -= log_odds[t, state.adjacencies[t]].sum()
     q = sum(each.data_score + log_odds[t][each.adjacency].sum() for t, each in enumerate(found))
     return Iteration(
         q=float(q),
-        gain=float(gains.mean() + priors.mean()),
-        gain_error=float(error) if changed else 0.0,
+        gain=float(gains.mean() + of_prior),
+        gain_error=monte_carlo_error(gains) if changed else 0.0,
         n_changed=len(changed),
         n_edges=int(sum(each.adjacency.sum() for each in found)),
-        n_draws=state.gathered.n_rounds * n_chains,
+        n_draws=state.gathered.n_rounds * N_CHAINS,
     )
 
 
-def monte_carlo_error(gains: np.ndarray, n_chains: int) -> float:
+def monte_carlo_error(gains: np.ndarray) -> float:
     """Standard error of the mean of values that come chain by chain."""
-    (error,) = diagnostics.monte_carlo_error(gains.reshape(1, n_chains, -1))
+    (error,) = diagnostics.monte_carlo_error(gains.reshape(1, N_CHAINS, -1))
     return float(error)
 
 

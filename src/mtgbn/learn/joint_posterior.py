@@ -7,7 +7,7 @@ from mtgbn.learn.joint import (
     JointProblem,
     JointState,
     go_on,
-    log_odds_by_chain,
+    averaged_log_odds,
     search_all,
     spaced_draws,
 )
@@ -66,7 +66,7 @@ def posterior_graphs(
         problem,
         state._replace(adjacencies=graphs),
         draws=spaced_draws(state.gathered, problem.n_draws),
-        log_odds=log_odds_by_chain(problem, state).mean(axis=0) + _SETTLED * skeletons,
+        log_odds=averaged_log_odds(problem, state) + _SETTLED * skeletons,
         constraints=tuple(
             limits._replace(allowed=limits.allowed & skeleton_) for skeleton_ in skeletons
         ),

@@ -8,6 +8,7 @@ import numpy as np
 from mtgbn._utils.arguments import check_count, is_number
 from mtgbn._utils.seeds import seed_sequence
 from mtgbn.errors import InputError
+from mtgbn.learn.min_strength import MinStrength
 
 Check = Callable[[str, Any], None]
 ParameterTable = Mapping[str, Check]
@@ -53,8 +54,8 @@ def at_least_zero(name: str, value: Any) -> None:
 
 
 def a_correlation_or_auto(name: str, value: Any) -> None:
-    """The size of a correlation, or "auto"."""
-    if isinstance(value, str) and value == "auto":
+    """The size of a correlation, "auto", or what "auto" meant for other tasks."""
+    if isinstance(value, MinStrength) or (isinstance(value, str) and value == "auto"):
         return
     if not (is_number(value) and 0 <= value < 1):
         raise InputError(

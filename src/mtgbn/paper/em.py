@@ -275,7 +275,7 @@ def _measure(
     return Iteration(
         q=float(q),
         gain=float(gains.mean() + after - before),
-        gain_error=monte_carlo_error(gains, N_CHAINS) if changed else 0.0,
+        gain_error=monte_carlo_error(gains) if changed else 0.0,
         n_changed=len(changed),
         n_edges=int(adjacencies.sum()),
         n_draws=len(gains),
