@@ -61,9 +61,11 @@ OPTIONS = {
         "--min-strength",
         type=NumberOr("auto"),
         default="auto",
-        help="The weakest partial correlation that counts as an edge. auto: an edge must make a task's "
-        "own data twice as likely, and be stronger than the errors that all tasks share. 0: what all "
-        "tasks share is found however weak it is, errors of the model included.",
+        metavar="NUMBER|auto",
+        help="The weakest partial correlation that is worth an edge; weaker connections are normally "
+        "left out. auto: on average over its tasks, an edge must make a task's own data twice as "
+        "likely, and be stronger than errors that all tasks share, such as a common signal. A number "
+        "replaces both rules. 0: no limit, and with many tasks even errors of the model become edges.",
     ),
     "shared_directions": option(
         "--shared-directions/--own-directions",

@@ -6,8 +6,8 @@ from mtgbn.graphs import skeleton
 from mtgbn.learn.joint import (
     JointProblem,
     JointState,
-    go_on,
     averaged_log_odds,
+    go_on,
     search_all,
     spaced_draws,
 )

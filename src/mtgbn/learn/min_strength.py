@@ -1,9 +1,10 @@
 """The weakest partial correlation that counts as an edge (docs/model.md, section 11).
 
 What all tasks share is found however weak it is, errors of the model included. Therefore an edge must
-be worth something in every task's own data. By default this is decided by two rules. An edge must make
-the data of the task at least twice as likely. And it must be stronger than the errors that all tasks
-share: partial correlations of pairs that the pooled graph does not join.
+be worth something in the tasks' own data: in every task it costs what an effect of the minimal strength
+is worth there. By default two rules decide the cost, and the larger one counts. An edge costs ln 2, so
+that, on average over its tasks, it must make a task's data twice as likely. And it costs what the errors
+are worth that all tasks share: partial correlations of pairs that the pooled graph does not join.
 """
 
 import contextlib
@@ -48,10 +49,10 @@ _LEAST_VARIANCE = 1e-9
 
 
 class MinStrength(NamedTuple):
-    """What counts as an edge: its partial correlation, and what it does for a task's own data.
+    """What an edge must be worth: a partial correlation, and what it does for a task's own data.
 
-    An edge counts from the partial correlation ``strength`` on, if it makes the data of its task at
-    least ``ratio`` times as likely.
+    In every task an edge costs what an effect of the partial correlation ``strength`` is worth in the
+    task's own data, and at least the logarithm of ``ratio``.
 
     Examples
     --------
@@ -80,10 +81,10 @@ class MinStrength(NamedTuple):
         why = "as set"
         if self.ratio > 1:
             by_ratio = np.asarray(found > self.strength * (1 + 1e-9))
-            rule = f"with such an edge a task's own data are {self.ratio:g} times as likely as without it"
+            rule = f"such an edge makes a task's own data {self.ratio:g} times as likely"
             errors = (
-                f"dependences of {self.strength:.2g} are expected from errors that all tasks share, such "
-                "as a common signal"
+                f"dependences of {self.strength:.2g} are expected from errors that all tasks share, "
+                "such as a common signal"
             )
             why = rule if by_ratio.all() else errors
             if by_ratio.any() and not by_ratio.all():

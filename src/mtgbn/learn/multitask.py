@@ -71,11 +71,12 @@ class MTGBN(IterativeEstimator):
         the smaller the more alike the tasks' graphs are; a matrix or data frame of the probabilities
         of the pairs, alone or with s. Without s, tasks share neither edges nor directions.
     min_strength : float or "auto"
-        The weakest partial correlation that counts as an edge: in every task, an edge must be worth
-        at least what an effect of this size is worth in the task's own data. "auto": an edge must
-        make the task's own data at least twice as likely, and be stronger than the errors that all
-        tasks share, which are estimated from pairs that the pooled graph does not join. 0: no limit,
-        and what all tasks share is found however weak it is, errors of the model included.
+        The weakest partial correlation that is worth an edge: in every task, an edge costs what an
+        effect of this size is worth in the task's own data. Other tasks can outweigh the cost in one
+        task, and not in all. "auto": on average over its tasks, an edge must make a task's data twice
+        as likely, and be stronger than errors that all tasks share, such as a common signal, which are
+        estimated from pairs that the pooled graph does not join. A number replaces both rules. 0: no
+        limit, and with many tasks even errors of the model become edges.
     shared_directions : bool
         Whether an edge is likely to have the direction that it has in the other tasks.
     n_restarts : int
