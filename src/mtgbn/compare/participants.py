@@ -14,7 +14,7 @@ _GROUP_COLUMNS = (
     *("group", "diagnosis", "dx", "dx_group", "diagnostic_group", "participant_group"),
     *("patient_group", "cohort", "condition"),
 )
-_NO_LABEL = {"", "n/a", "na", "nan", "none"}
+NO_VALUE = {"", "n/a", "na", "nan", "none"}
 # Labels of control groups; controls are group b unless the user gives another order.
 _CONTROLS = {
     *("control", "controls", "ctrl", "con", "hc", "healthy", "healthy control", "healthy_control"),
@@ -53,7 +53,7 @@ def read_participants(path: str | os.PathLike[str], column: str | None = None) -
         if name in labels:
             raise InputError(f"{str(file)!r} has participant {record[ids]!r} twice; leave one row")
         label = record[column]
-        labels[name] = None if label.lower() in _NO_LABEL else label
+        labels[name] = None if label.lower() in NO_VALUE else label
     return Participants(str(file), column, labels)
 
 

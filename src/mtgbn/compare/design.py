@@ -1,0 +1,374 @@
+"""The design of a comparison: from a table of participants and a formula to columns and contrasts.
+
+A formula such as ``group + age + sex`` says what may influence the strengths of connections. One of its
+terms, or a contrast of its columns, is tested. All other columns are nuisance covariates. Everything
+that a test could not answer is refused here, before anything is fitted.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mtgbn._utils.names import listed, unknown_name
+from mtgbn.compare.participants import NO_VALUE, is_control
+from mtgbn.errors import InputError
+
+# What a formula may consist of. Formulas can hold Python expressions; only these functions may be
+# called, so that a formula from elsewhere cannot run a program.
+_FUNCTIONS = ("C", "center", "scale", "log", "poly", "bs")
+_CHARACTERS = re.compile(r"[\w\s+:*(),.=-]*")
+_CALL = re.compile(r"([\w.]+)\s*\(")
+
+# A column that others explain up to this share of its length is collinear with them.
+_COLLINEAR = 1e-8
+
+# A permutation test needs at least this number of orders of the subjects for a p-value of .05.
+_FEWEST_ORDERS = 20
+
+
+class Design(NamedTuple):
+    """What is tested, and what is held constant.
+
+    Attributes
+    ----------
+    formula : str
+    columns : tuple of str
+        Names of the columns of ``matrix``, the intercept first.
+    matrix : array (m, k)
+    tested : str
+        The term or the contrast that is tested.
+    contrast : array (r, k)
+        The tested combinations of the coefficients, one per row.
+    blocks : array (m,) of int, optional
+        Subjects are exchanged within a block only.
+    subjects : tuple of str
+        In the order of the rows.
+    left_out : dict
+        Subjects without a value that the design needs, and the column that lacks it.
+    factors : dict
+        For every column of the table that has categories: category by subject, (m,).
+    numbers : dict
+        For every column of the table that has numbers: (m,).
+    notes : tuple of str
+        What a reader should know about the design.
+
+    Examples
+    --------
+    >>> table = {"s1": {"group": "patient"}, "s2": {"group": "control"}, "s3": {"group": "patient"}}
+    >>> table |= {f"s{k}": {"group": "control"} for k in (4, 5, 6, 7)}
+    >>> make_design(table, "group").columns
+    ('Intercept', 'group[T.patient]')
+    """
+
+    formula: str
+    columns: tuple[str, ...]
+    matrix: np.ndarray
+    tested: str
+    contrast: np.ndarray
+    blocks: np.ndarray | None
+    subjects: tuple[str, ...]
+    left_out: dict[str, str]
+    factors: dict[str, np.ndarray]
+    numbers: dict[str, np.ndarray]
+    notes: tuple[str, ...]
+
+    @property
+    def nuisance(self) -> tuple[str, ...]:
+        """Names of the columns that are not tested, without the intercept."""
+        tested = np.any(self.contrast, axis=0).tolist()
+        return tuple(
+            name
+            for name, is_tested in zip(self.columns, tested, strict=True)
+            if not is_tested and name != "Intercept"
+        )
+
+
+def make_design(
+    table: Mapping[str, Mapping[str, Any]],
+    formula: str,
+    *,
+    test: str | None = None,
+    contrast: str | None = None,
+    blocks: str | None = None,
+    missing: str = "leave out",
+) -> Design:
+    """Make the design of a comparison.
+
+    Parameters
+    ----------
+    table : mapping
+        Values of every subject by column; text of a .tsv, or numbers.
+    formula : str
+        Columns of the table, joined by ``+`` (``:`` and ``*`` for interactions). Columns with numbers
+        only are numeric; ``C(name)`` makes categories of them.
+    test : str, optional
+        The term that is tested; default: the first one.
+    contrast : str, optional
+        Instead of a term: a combination of columns, such as ``"group[T.a] - group[T.b]"``.
+    blocks : str, optional
+        A column; subjects are exchanged between those with the same value only.
+    missing : {"leave out", "error"}
+        What to do with subjects that lack a value.
+    """
+    import formulaic  # type: ignore[import-untyped]
+    import pandas as pd
+
+    _check_formula(formula)
+    names = list(next(iter(table.values()))) if table else []
+    wanted = _variables(formula, names)
+    used = [*dict.fromkeys([*wanted, *([blocks] if blocks else [])])]
+    for name in used:
+        if name not in names:
+            raise unknown_name(name, names, "column")
+    left_out = {
+        subject: next(name for name in used if _is_missing(values[name]))
+        for subject, values in table.items()
+        if any(_is_missing(values[name]) for name in used)
+    }
+    if left_out and missing == "error":
+        subject, name = next(iter(left_out.items()))
+        raise InputError(
+            f"{len(left_out)} subjects lack a value, such as {subject!r} in column {name!r}; fill it "
+            "in, or let these subjects be left out"
+        )
+    subjects = [subject for subject in table if subject not in left_out]
+    if len(subjects) < 3:
+        raise InputError(
+            f"{len(subjects)} subjects have all values of {listed(used)}; at least three are needed"
+        )
+    factors, numbers = {}, {}
+    for name in used:
+        values = [table[subject][name] for subject in subjects]
+        as_numbers = _numbers(values)
+        if as_numbers is None:
+            factors[name] = np.array([str(value) for value in values])
+        else:
+            numbers[name] = as_numbers
+    _check_values(wanted, factors, numbers)
+    columns = {
+        name: pd.Categorical(values, categories=sorted(set(values), key=_reference_first))
+        for name, values in factors.items()
+    }
+    frame = pd.DataFrame({**numbers, **columns})
+    try:
+        model = formulaic.model_matrix(formula, frame)
+    except Exception as error:  # whatever a parser of formulas raises
+        reason = str(error).splitlines()[0]
+        raise InputError(f"the formula {formula!r} cannot be used: {reason}") from error
+    spec = model.model_spec
+    matrix = np.asarray(model, dtype=float)
+    if "Intercept" not in spec.column_names:
+        raise InputError(f"the formula {formula!r} removes the intercept; tests need it")
+    _check_rank(matrix, spec.column_names, factors)
+    tested, weights = _tested(spec, test, contrast)
+    block_of = None if blocks is None else _blocks(blocks, factors, numbers, weights, matrix)
+    if len(subjects) <= matrix.shape[1]:
+        raise InputError(
+            f"{len(subjects)} subjects are too few for a design with {matrix.shape[1]} columns "
+            f"({listed(spec.column_names, quote=False)}); leave out covariates"
+        )
+    return Design(
+        formula=formula,
+        columns=tuple(spec.column_names),
+        matrix=matrix,
+        tested=tested,
+        contrast=weights,
+        blocks=block_of,
+        subjects=tuple(subjects),
+        left_out=left_out,
+        factors=factors,
+        numbers=numbers,
+        notes=tuple(_notes(tested, factors, block_of)),
+    )
+
+
+def _check_formula(formula: str) -> None:
+    """Refuse what is not a formula of columns."""
+    if not formula.strip():
+        raise InputError(
+            "the formula is empty; give the columns that are compared, such as 'group'"
+        )
+    if "~" in formula:
+        raise InputError(
+            f"the formula {formula!r} has a left side; give the right side only, such as 'group + age': "
+            "the strengths of all connections are on the left"
+        )
+    if not _CHARACTERS.fullmatch(formula) or "__" in formula:
+        raise InputError(
+            f"the formula {formula!r} has characters that are not allowed; it may have names of "
+            "columns, numbers and + : * ( )"
+        )
+    for name in _CALL.findall(formula):
+        if name not in _FUNCTIONS:
+            raise InputError(
+                f"the formula {formula!r} calls {name!r}; it may call {listed(_FUNCTIONS, 9)}"
+            )
+
+
+def _variables(formula: str, names: Sequence[str]) -> list[str]:
+    """The columns of the table that a formula needs, in its order."""
+    import formulaic
+
+    try:
+        needed = {str(name) for name in formulaic.Formula(formula).required_variables}
+    except Exception as error:  # whatever a parser of formulas raises
+        reason = str(error).splitlines()[0]
+        raise InputError(f"{formula!r} is not a formula: {reason}") from error
+    for name in sorted(needed):
+        if name not in names:
+            raise unknown_name(name, names, "column")
+    if not needed:
+        raise InputError(f"the formula {formula!r} has no column of the table")
+    return sorted(needed, key=lambda name: re.search(rf"\b{re.escape(name)}\b", formula).start())  # type: ignore[union-attr]
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None:
+        return True
+    if isinstance(value, float):
+        return bool(np.isnan(value))
+    return isinstance(value, str) and value.strip().lower() in NO_VALUE
+
+
+def _numbers(values: Sequence[Any]) -> np.ndarray | None:
+    """The values as numbers, or None if one of them is not a finite number."""
+    try:
+        found = np.array([float(value) for value in values])
+    except (TypeError, ValueError):
+        return None
+    return found if np.isfinite(found).all() else None
+
+
+def _reference_first(label: str) -> tuple[bool, str]:
+    """Controls are the category with which others are compared."""
+    return (not is_control(label), label)
+
+
+def _check_values(
+    wanted: Sequence[str], factors: Mapping[str, np.ndarray], numbers: Mapping[str, np.ndarray]
+) -> None:
+    """Refuse columns that cannot tell anything."""
+    for name in wanted:
+        values = factors.get(name, numbers.get(name))
+        assert values is not None
+        if len(set(values.tolist())) == 1:
+            raise InputError(
+                f"column {name!r} is {values[0]!s} in all subjects, so that nothing can be told of it; "
+                "leave it out of the formula"
+            )
+    for name, labels in factors.items():
+        if name not in wanted:
+            continue
+        counts = Counter(labels.tolist())
+        rare = [label for label, count in counts.items() if count == 1]
+        if len(counts) == len(labels):
+            raise InputError(
+                f"column {name!r} has another text in every subject ({listed(labels, 3)}); a covariate "
+                "has numbers, or categories with several subjects each"
+            )
+        if rare:
+            raise InputError(
+                f"category {rare[0]!r} of column {name!r} has one subject; at least two are needed. "
+                "Join it with another category, or leave the subject out"
+            )
+
+
+def _check_rank(
+    matrix: np.ndarray, columns: Sequence[str], factors: Mapping[str, np.ndarray]
+) -> None:
+    """Refuse columns that others explain; name the first one."""
+    scaled = matrix / np.linalg.norm(matrix, axis=0)
+    for k in range(1, matrix.shape[1]):
+        before = scaled[:, :k]
+        solution = np.linalg.lstsq(before, scaled[:, k], rcond=None)[0]
+        if np.linalg.norm(scaled[:, k] - before @ solution) > _COLLINEAR:
+            continue
+        others = [
+            columns[j] for j in range(k) if abs(solution[j]) > 1e-6 and columns[j] != "Intercept"
+        ]
+        hint = ""
+        if any(columns[k].startswith(name) for name in factors):
+            hint = " (such as a site that has one group only: then the two cannot be told apart)"
+        raise InputError(
+            f"the column {columns[k]!r} of the design is explained by "
+            f"{listed(others) or 'the intercept'}{hint}; leave one of them out"
+        )
+
+
+def _tested(spec: Any, test: str | None, contrast: str | None) -> tuple[str, np.ndarray]:
+    """What is tested, and its weights (r, k)."""
+    if test is not None and contrast is not None:
+        raise InputError("give a term to test or a contrast, not both")
+    columns = list(spec.column_names)
+    if contrast is not None:
+        try:
+            weights = np.atleast_2d(spec.get_linear_constraints(contrast).constraint_matrix)
+        except Exception as error:  # whatever a parser of formulas raises
+            raise InputError(
+                f"the contrast {contrast!r} cannot be used: {error}. The columns are "
+                f"{listed(columns, 12)}"
+            ) from error
+        if not weights.any(axis=1).all() or np.linalg.matrix_rank(weights) < len(weights):
+            raise InputError(f"the contrast {contrast!r} has rows that are 0 or say the same")
+        return contrast, weights.astype(float)
+    terms = {str(term): list(places) for term, places in spec.term_indices.items()}
+    names = [name for name in terms if name != "1"]
+    chosen = names[0] if test is None else test.replace(" ", "")
+    if chosen not in names:
+        raise unknown_name(chosen, names, "term of the formula")
+    return chosen, np.eye(len(columns))[terms[chosen]]
+
+
+def _blocks(
+    name: str,
+    factors: Mapping[str, np.ndarray],
+    numbers: Mapping[str, np.ndarray],
+    weights: np.ndarray,
+    matrix: np.ndarray,
+) -> np.ndarray:
+    """The block of every subject; refuse blocks within which nothing that is tested can change."""
+    values = factors.get(name, numbers.get(name))
+    assert values is not None
+    _, found = np.unique(values, return_inverse=True)
+    tested = matrix @ weights.T
+    orders = 1.0
+    for block in range(found.max() + 1):
+        rows = np.round(tested[found == block], 12)
+        counts = np.unique(rows, axis=0, return_counts=True)[1]
+        for k, count in enumerate(np.cumsum(counts)):
+            for step in range(int(counts[k])):
+                orders *= (count - step) / (step + 1)
+    if orders < 1.5:
+        raise InputError(
+            f"blocks by {name!r} allow no permutation: within a block all subjects have the same value "
+            "of what is tested"
+        )
+    if orders < _FEWEST_ORDERS:
+        raise InputError(
+            f"blocks by {name!r} allow {orders:.0f} permutations only, too few for a p-value of .05; "
+            "use larger blocks, or a covariate instead"
+        )
+    return found
+
+
+def _notes(tested: str, factors: Mapping[str, np.ndarray], blocks: np.ndarray | None) -> list[str]:
+    """What a reader should know: small groups, blocks that do not count."""
+    notes = []
+    if tested in factors:
+        counts = Counter(factors[tested].tolist())
+        small = [label for label, count in counts.items() if count < 8]
+        if small:
+            notes.append(
+                f"{listed(small)} of {tested!r} have fewer than eight subjects: only very large "
+                "differences can be found"
+            )
+    if blocks is not None:
+        sizes = np.bincount(blocks)
+        if (sizes == 1).any():
+            notes.append(
+                f"{int((sizes == 1).sum())} subjects are alone in their block, and do not change places"
+            )
+    return notes

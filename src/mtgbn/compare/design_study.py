@@ -1,0 +1,257 @@
+"""Subjects compared by a design: one fit that does not know the design, then tests of strengths.
+
+All subjects are learned as one cohort, blind to groups and covariates. The strength of every connection
+is measured in every subject, given the parents in the cohort's networks. The networks are a symmetric
+function of the subjects, so exchanging subjects is exact without a new fit (docs/model.md, section 19).
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mtgbn._utils.arguments import check_count
+from mtgbn._utils.names import listed, unknown_name
+from mtgbn._utils.optional import require
+from mtgbn._utils.seeds import seed_sequence
+from mtgbn.compare.design import Design, make_design
+from mtgbn.compare.fitting import AnyEstimator, Progress, RandomState, clone, labelled
+from mtgbn.compare.inference import Tests, contrast_tests, estimates
+from mtgbn.compare.strengths import connection_strengths
+from mtgbn.compare.study import Templates, check_comparison
+from mtgbn.errors import InputError
+from mtgbn.graphs import skeleton
+from mtgbn.learn import MTGBN
+from mtgbn.tasks import Tasks
+
+# With fewer permutations no p-value could be below .05.
+_FEWEST_PERMUTATIONS = 20
+
+# Differences are said to be found at this family-wise level.
+LEVEL = 0.05
+
+
+class TestedTemplate(NamedTuple):
+    """The tests of one template.
+
+    Attributes
+    ----------
+    name : str
+    variables : tuple of str
+    estimator : MTGBN
+        The fit of all subjects.
+    strengths : array (m, connections)
+        Fisher's z of the partial correlations, given the parents in the cohort's networks.
+    pairs : array (connections, 2)
+        Positions of the variables.
+    tests : Tests
+        ``effect``, ``low`` and ``high`` are partial correlations, not Fisher's z.
+    """
+
+    name: str
+    variables: tuple[str, ...]
+    estimator: AnyEstimator
+    strengths: np.ndarray
+    pairs: np.ndarray
+    tests: Tests
+
+
+class DesignStudy(NamedTuple):
+    """Subjects, compared by a design; the result of `compare_design`.
+
+    Attributes
+    ----------
+    design : Design
+    templates : tuple of TestedTemplate
+
+    Examples
+    --------
+    See `compare_design`.
+    """
+
+    design: Design
+    templates: tuple[TestedTemplate, ...]
+
+    def to_frame(self) -> Any:
+        """One row per connection, the smallest p-value first, as a pandas data frame.
+
+        ``effect`` with ``low`` and ``high`` is the tested contrast of partial correlations with its
+        95 % confidence interval, ``statistic`` is t or F. ``p`` is the p-value by permutation,
+        ``p_family`` the same corrected for all connections of the template, ``q`` the false discovery
+        rate, ``p_enhanced`` the corrected p-value after threshold-free enhancement. ``strength`` is the
+        mean partial correlation, ``joined`` the share of subjects with an edge in either direction,
+        ``forward`` the share of these edges that go from source to target.
+        """
+        pandas = require("pandas", "pandas", "data frames")
+        rows = []
+        for template in self.templates:
+            graphs, tests = template.estimator.graphs_, template.tests
+            joined = np.array([skeleton(graph) for graph in graphs]).mean(axis=0)
+            forward = graphs.mean(axis=0)
+            for k in np.lexsort((-np.abs(tests.statistic), tests.p)):
+                i, j = template.pairs[k]
+                rows.append(
+                    {
+                        "template": template.name,
+                        "source": template.variables[i],
+                        "target": template.variables[j],
+                        **{
+                            name: float(getattr(tests, name)[k])
+                            for name in ("effect", "low", "high", "statistic", "p", "p_family")
+                        },
+                        "q": float(tests.q[k]),
+                        "p_enhanced": float(tests.p_enhanced[k]),
+                        "strength": float(np.tanh(template.strengths[:, k].mean())),
+                        "joined": float(joined[i, j]),
+                        "forward": float(forward[i, j] / joined[i, j]) if joined[i, j] else np.nan,
+                    }
+                )
+        return pandas.DataFrame(rows)
+
+    def in_words(self, most: int = 5) -> list[str]:
+        """What was found, the answer first."""
+        design = self.design
+        lines = []
+        for template in self.templates:
+            tests = template.tests
+            found = np.flatnonzero(tests.p_family <= LEVEL)
+            what = f"{template.name}: of {len(template.pairs)} connections, "
+            given = f" given {listed(design.nuisance)}" if design.nuisance else ""
+            if len(found):
+                what += f"{len(found)} depend{'s' * (len(found) == 1)} on {design.tested!r}{given}"
+            else:
+                what += f"none is shown to depend on {design.tested!r}{given}"
+            lines.append(
+                f"{what} (family-wise level {LEVEL:g}, {tests.n_permutations} permutations; smallest "
+                f"corrected p = {tests.p_any:.3g})."
+            )
+            ranked = found if len(found) else np.arange(len(template.pairs))
+            order = ranked[np.lexsort((-np.abs(tests.statistic[ranked]), tests.p[ranked]))]
+            for k in order[: most if len(found) else 1]:
+                i, j = template.pairs[k]
+                lines.append(
+                    f"  {template.variables[i]} - {template.variables[j]}: {tests.effect[k]:+.2f} "
+                    f"({tests.low[k]:+.2f} to {tests.high[k]:+.2f}) in partial correlation; "
+                    f"p = {tests.p[k]:.3g}, corrected {tests.p_family[k]:.3g}"
+                )
+        if design.left_out:
+            lines.append(f"Left out for lack of a value: {listed(design.left_out)}.")
+        lines += [f"Note: {note}." for note in design.notes]
+        return lines
+
+
+def compare_design(
+    tasks: Tasks,
+    participants: Any,
+    formula: str,
+    estimator: AnyEstimator | None = None,
+    *,
+    test: str | None = None,
+    contrast: str | None = None,
+    blocks: str | None = None,
+    templates: Templates | None = None,
+    n_permutations: int = 10_000,
+    random_state: RandomState = None,
+    n_jobs: int | None = None,
+    progress: Progress | None = None,
+) -> DesignStudy:
+    """Test what the strengths of connections depend on: groups, covariates, outcomes.
+
+    Parameters
+    ----------
+    tasks : Tasks
+        All subjects.
+    participants : mapping or DataFrame
+        Values of every subject by column: a mapping of mappings, or a data frame whose index has the
+        names of the tasks.
+    formula : str
+        Columns, joined by ``+``, such as ``"group + age + sex"``; ``:`` and ``*`` for interactions.
+        The category of controls, or else the first one in alphabetical order, is the reference.
+    estimator : MTGBN, optional
+        Its settings are used; it stays unfitted. All subjects are fitted as one cohort.
+    test : str, optional
+        The term that is tested; default: the first one. The others are nuisance covariates.
+    contrast : str, optional
+        Instead of a term: a combination of columns, such as ``"group[T.a] - group[T.b]"``.
+    blocks : str, optional
+        A column; subjects are exchanged between those with the same value only, such as a site.
+    templates : mapping, optional
+        As for `compare_groups`.
+    n_permutations : int
+        Random orders of the subjects (Freedman and Lane); they cost seconds.
+    random_state, n_jobs, progress
+        As for `compare_groups`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mtgbn import SIG, Tasks
+    >>> rng = np.random.default_rng(0)
+    >>> rows = rng.normal(size=(12, 60, 3))
+    >>> rows[:6, :, 1] += 2 * rows[:6, :, 0]
+    >>> people = {f"task{t}": {"group": "patient" if t < 6 else "control"} for t in range(12)}
+    >>> study = compare_design(
+    ...     Tasks.from_any(rows), people, "group", SIG(), n_permutations=999, random_state=0
+    ... )
+    >>> study.to_frame().loc[0, ["source", "target"]].tolist()
+    ['x0', 'x1']
+    """
+    check_count("n_permutations", n_permutations, _FEWEST_PERMUTATIONS)
+    estimator = clone(MTGBN() if estimator is None else estimator, n_jobs=n_jobs)
+    table = _table(participants, tasks.names)
+    design = make_design(table, formula, test=test, contrast=contrast, blocks=blocks)
+    if tasks.incomplete:
+        names = listed([tasks.names[t] for t in sorted(tasks.incomplete)])
+        raise InputError(
+            f"strengths need complete data, and {names} lack values; fill them in, or leave these "
+            "subjects out"
+        )
+    tasks = tasks[[tasks.names.index(name) for name in design.subjects]]
+    parts = check_comparison(tasks, estimator, templates)
+    tested = []
+    seeds = seed_sequence(random_state).spawn(len(parts))
+    for (name, part), seed in zip(parts.items(), seeds, strict=True):
+        fit_seed, order_seed = seed.spawn(2)
+        report: Any = labelled(f"{name}, ", progress)
+        fitted = clone(estimator, random_state=fit_seed).fit(part, progress=report)
+        pairs = np.array(np.triu_indices(part.n_variables, 1)).T
+        strengths = connection_strengths(part.scatters, fitted.graphs_)[:, pairs[:, 0], pairs[:, 1]]
+        found = contrast_tests(
+            strengths,
+            design.matrix,
+            design.contrast,
+            pairs=pairs,
+            blocks=design.blocks,
+            n_permutations=n_permutations,
+            random_state=order_seed,
+            progress=None if report is None else partial(report, "permutations"),
+        )
+        effect, low, high = estimates(np.tanh(strengths), design.matrix, design.contrast)
+        found = found._replace(effect=effect, low=low, high=high)
+        tested.append(TestedTemplate(name, part.variables, fitted, strengths, pairs, found))
+    return DesignStudy(design, tuple(tested))
+
+
+def _table(participants: Any, subjects: tuple[str, ...]) -> dict[str, Mapping[str, Any]]:
+    """Values by subject and column, in the order of the tasks; every task must be there."""
+    if hasattr(participants, "to_dict") and hasattr(participants, "index"):
+        records = participants.to_dict(orient="index")
+    elif isinstance(participants, Mapping):
+        records = dict(participants)
+    else:
+        raise InputError(
+            "participants must be a mapping of mappings or a data frame; got "
+            f"{type(participants).__name__}"
+        )
+    known = {str(name): values for name, values in records.items()}
+    for name in subjects:
+        if name not in known:
+            raise unknown_name(name, list(known), "participant")
+    columns = set(known[subjects[0]])
+    for name in subjects:
+        if set(known[name]) != columns:
+            raise InputError(
+                f"participant {name!r} has other columns than {subjects[0]!r}; give all the same ones"
+            )
+    return {name: known[name] for name in subjects}

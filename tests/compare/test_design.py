@@ -1,0 +1,122 @@
+"""From a table and a formula to a design: the right columns, and errors that name the culprit."""
+
+import numpy as np
+import pytest
+
+from mtgbn.compare.design import make_design
+from mtgbn.errors import InputError
+
+
+def people(n=18, **more):
+    """Three groups in turn, an age, a site that alternates every three subjects."""
+    rng = np.random.default_rng(0)
+    return {
+        f"s{k}": {
+            "group": ["patient", "control", "mci"][k % 3],
+            "age": f"{rng.normal(40, 9):.1f}",
+            "site": "AB"[(k // 3) % 2],
+            "sex": "mf"[k % 2],
+            "same": "5",
+            "code": f"x{k}",
+            "only_a": "ab"[(k // 3) % 2],
+            **{name: values[k] for name, values in more.items()},
+        }
+        for k in range(n)
+    }
+
+
+def test_columns_are_those_of_the_formula_and_controls_are_the_reference():
+    table = people()
+    design = make_design(table, "group + age")
+    assert design.columns == ("Intercept", "group[T.mci]", "group[T.patient]", "age")
+    groups = np.array([values["group"] for values in table.values()])
+    np.testing.assert_array_equal(design.matrix[:, 2], groups == "patient")
+    np.testing.assert_array_equal(
+        design.matrix[:, 3], [float(values["age"]) for values in table.values()]
+    )
+    assert design.tested == "group"
+    np.testing.assert_array_equal(design.contrast, np.eye(4)[1:3])
+    assert design.nuisance == ("age",)
+    assert design.subjects == tuple(table)
+
+
+def test_terms_interactions_and_contrasts():
+    design = make_design(people(), "age * sex + group", test="age:sex")
+    assert design.columns[design.contrast[0].argmax()] == "age:sex[T.m]"
+    design = make_design(people(), "group", contrast="group[T.patient] - group[T.mci]")
+    np.testing.assert_array_equal(design.contrast, [[0, -1, 1]])
+    codes = people(dx=[str(1 + k % 3) for k in range(18)])
+    assert make_design(codes, "dx").columns == ("Intercept", "dx")
+    assert len(make_design(codes, "C(dx)").columns) == 3
+
+
+def test_subjects_without_a_value_are_left_out_or_refused():
+    ages = [str(30 + k) for k in range(18)]
+    ages[4], ages[7] = "n/a", ""
+    table = people(years=ages)
+    design = make_design(table, "group + years")
+    assert design.left_out == {"s4": "years", "s7": "years"}
+    assert "s4" not in design.subjects
+    assert len(design.matrix) == 16
+    assert make_design(table, "group").left_out == {}
+    with pytest.raises(InputError, match="2 subjects lack a value, such as 's4' in column 'years'"):
+        make_design(table, "group + years", missing="error")
+
+
+def test_blocks_are_those_of_the_column():
+    design = make_design(people(), "group", blocks="site")
+    sites = np.array([values["site"] for values in people().values()])
+    for value in (0, 1):
+        assert len(set(sites[design.blocks == value])) == 1
+
+
+@pytest.mark.parametrize(
+    ("formula", "options", "message"),
+    [
+        ("grup", {}, "there is no column named 'grup'; close matches: 'group'"),
+        ("group + same", {}, "column 'same' is 5.0 in all subjects"),
+        ("group + code", {}, "column 'code' has another text in every subject"),
+        ("site + only_a", {}, "a site that has one group only"),
+        ("y ~ group", {}, "give the right side only"),
+        (" ", {}, "the formula is empty"),
+        ("__import__('os')", {}, "characters that are not allowed"),
+        ("exp(age)", {}, "calls 'exp'"),
+        ("age.__class__", {}, "characters that are not allowed"),
+        ("0 + group", {}, "removes the intercept"),
+        ("group +", {}, "is not a formula"),
+        ("1", {}, "has no column of the table"),
+        ("group", {"test": "age"}, "there is no term of the formula named 'age'"),
+        ("group", {"contrast": "nothing"}, "The columns are 'Intercept'"),
+        ("group", {"contrast": "group[T.mci]", "test": "group"}, "not both"),
+        ("only_a", {"blocks": "site"}, "allow no permutation"),
+        ("group", {"blocks": "where"}, "there is no column named 'where'"),
+    ],
+)
+def test_what_a_test_could_not_answer_is_refused(formula, options, message):
+    with pytest.raises(InputError, match=message):
+        make_design(people(), formula, **options)
+
+
+def test_small_groups_and_few_subjects():
+    table = people()
+    table["s0"]["group"] = "rare"
+    with pytest.raises(InputError, match="category 'rare' of column 'group' has one subject"):
+        make_design(table, "group")
+    assert "fewer than eight subjects" in make_design(people(), "group").notes[0]
+    assert make_design(people(48), "group").notes == ()
+    few = dict(list(people().items())[:6])
+    with pytest.raises(InputError, match=r"6 subjects are too few|explained by"):
+        make_design(few, "group * age + sex")
+    two = people(4)
+    with pytest.raises(InputError, match="blocks by 'code' allow no permutation"):
+        make_design(people(), "group", blocks="code")
+    with pytest.raises(InputError):
+        make_design({k: two[k] for k in ("s0", "s1")}, "group")
+
+
+def test_few_orders_within_blocks_are_refused():
+    table = {f"s{k}": {"group": "ab"[k % 2], "pair": str(k // 2)} for k in range(6)}
+    with pytest.raises(InputError, match="allow 8 permutations only"):
+        make_design(table, "group", blocks="pair")
+    more = {f"s{k}": {"group": "ab"[k % 2], "pair": str(k // 2)} for k in range(16)}
+    assert make_design(more, "group", blocks="pair").blocks is not None

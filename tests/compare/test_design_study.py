@@ -1,0 +1,149 @@
+"""Comparisons by a design: silent without a difference, and the altered connection first with one."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from mtgbn import SIG, Tasks
+from mtgbn.compare import compare_design
+from mtgbn.compare.strengths import connection_strengths
+from mtgbn.errors import InputError
+from mtgbn.simulate import simulate_misfit
+
+LEARNER = SIG(n_restarts=1)
+
+
+def cohort(seed=0, m=24, p=5, effect=0.0):
+    """Tasks with a common network; in odd ones x0 and x1 are more strongly related."""
+    arrays = simulate_misfit("none", m, p, 60, random_state=seed).arrays
+    for t in range(1, m, 2):
+        arrays[t][:, 1] += effect * arrays[t][:, 0]
+    names = [f"s{t}" for t in range(m)]
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame(
+        {
+            "group": ["patient" if t % 2 else "control" for t in range(m)],
+            "age": rng.normal(40, 10, m),
+        },
+        index=names,
+    )
+    return Tasks.from_arrays(arrays, names=names, standardise=True), table
+
+
+def test_strengths_are_tested_and_effects_are_differences_of_partial_correlations():
+    tasks, table = cohort(effect=1.0)
+    study = compare_design(tasks, table, "group", LEARNER, n_permutations=500, random_state=1)
+    (template,) = study.templates
+    strengths = connection_strengths(tasks.scatters, template.estimator.graphs_)
+    i, j = template.pairs.T
+    np.testing.assert_allclose(template.strengths, strengths[:, i, j])
+    is_patient = (table["group"] == "patient").to_numpy()
+    expected = stats.ttest_ind(template.strengths[is_patient], template.strengths[~is_patient])
+    np.testing.assert_allclose(template.tests.statistic, expected.statistic, rtol=1e-8)
+    shown = np.tanh(template.strengths)
+    np.testing.assert_allclose(
+        template.tests.effect, shown[is_patient].mean(axis=0) - shown[~is_patient].mean(axis=0)
+    )
+    frame = study.to_frame()
+    assert frame.loc[0, ["source", "target"]].tolist() == ["x0", "x1"]
+    assert frame.loc[0, "p_family"] < 0.01
+    assert len(frame) == 10
+    assert frame["p"].is_monotonic_increasing
+    words = study.in_words()
+    assert words[0].startswith("all: of 10 connections, ")
+    assert "depend" in words[0]
+    assert words[1].lstrip().startswith("x0 - x1: ")
+
+
+def test_the_fit_does_not_know_the_design():
+    tasks, table = cohort(effect=0.5)
+    options = {"n_permutations": 50, "random_state": 3}
+    first = compare_design(tasks, table, "group", LEARNER, **options)
+    other = compare_design(tasks, table, "age", LEARNER, **options)
+    for name in ("strengths", "pairs"):
+        np.testing.assert_array_equal(
+            getattr(first.templates[0], name), getattr(other.templates[0], name)
+        )
+
+
+def test_without_a_difference_hardly_any_study_finds_one():
+    found = 0
+    for seed in range(40):
+        tasks, table = cohort(seed, m=16)
+        study = compare_design(
+            tasks, table, "group + age", LEARNER, n_permutations=99, random_state=seed
+        )
+        found += study.templates[0].tests.p_any <= 0.05
+    assert stats.binomtest(int(found), 40, 0.05).pvalue > 0.01
+
+
+def test_an_outcome_that_drives_a_connection_is_found():
+    rng = np.random.default_rng(2)
+    arrays = simulate_misfit("none", 30, 5, 80, random_state=2).arrays
+    score = rng.normal(size=30)
+    for rows, value in zip(arrays, score, strict=True):
+        rows[:, 3] += 0.6 * value * rows[:, 0]
+    people = {f"task{t}": {"score": str(value)} for t, value in enumerate(score)}
+    study = compare_design(
+        Tasks.from_arrays(arrays, standardise=True), people, "score", LEARNER, n_permutations=400
+    )
+    first = study.to_frame().iloc[0]
+    assert (first["source"], first["target"]) == ("x0", "x3")
+    assert first["p_family"] < 0.02
+    assert first["low"] > 0
+
+
+def test_subjects_are_matched_by_name_and_left_out_by_name():
+    tasks, table = cohort(effect=1.0)
+    table.loc["s5", "age"] = np.nan
+    study = compare_design(
+        tasks, table[::-1], "group + age", LEARNER, n_permutations=50, random_state=0
+    )
+    assert "s5" not in study.design.subjects
+    assert study.design.subjects == tuple(name for name in tasks.names if name != "s5")
+    assert study.templates[0].estimator.task_names_ == study.design.subjects
+    assert "Left out for lack of a value: 's5'." in study.in_words()
+
+
+def test_the_seed_decides_everything_and_templates_are_tested_by_themselves():
+    tasks, table = cohort()
+    options = {
+        "templates": {"first": ["x0", "x1", "x2"], "second": ["x2", "x3", "x4"]},
+        "n_permutations": 60,
+    }
+    first, again = (
+        compare_design(tasks, table, "group", LEARNER, random_state=4, n_jobs=n, **options)
+        for n in (1, 2)
+    )
+    pd.testing.assert_frame_equal(first.to_frame(), again.to_frame())
+    assert [each.name for each in first.templates] == ["first", "second"]
+    assert len(first.to_frame()) == 6
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"n_permutations": 10}, "n_permutations must be a whole number of at least 20"),
+        ({"participants": [1]}, "participants must be a mapping of mappings or a data frame"),
+        ({"participants": {"s0": {"group": "a"}}}, "there is no participant named 's1'"),
+        ({"formula": "sex"}, "there is no column named 'sex'"),
+    ],
+)
+def test_bad_arguments_are_refused_before_the_fit(change, message):
+    tasks, table = cohort()
+    arguments = {"participants": table, "formula": "group", "n_permutations": 50} | change
+    with pytest.raises(InputError, match=message):
+        compare_design(tasks, estimator=LEARNER, **arguments)
+
+
+def test_incomplete_subjects_are_refused():
+    tasks, table = cohort()
+    rows = [np.full((20, 5), np.nan) if t == 3 else np.eye(20, 5) for t in range(24)]
+    rng = np.random.default_rng(0)
+    rows = [each + rng.normal(size=each.shape) for each in rows]
+    rows[3] = rng.normal(size=(20, 5))
+    rows[3][0, 0] = np.nan
+    tasks = Tasks.from_arrays(rows, names=list(table.index), missing="em")
+    with pytest.raises(InputError, match="strengths need complete data, and 's3' lack values"):
+        compare_design(tasks, table, "group", n_permutations=50)

@@ -1,0 +1,265 @@
+"""Tests by permutation: against regressions spelled out, exact distributions and naive components."""
+
+import itertools
+
+import networkx as nx
+import numpy as np
+import pytest
+from scipy import stats
+
+from mtgbn.compare import inference
+from mtgbn.errors import InputError
+
+
+def example(seed=0, m=14, p=4, n_covariates=1, effect=0.0):
+    """Strengths, a design with two groups and covariates, and its pairs."""
+    rng = np.random.default_rng(seed)
+    pairs = np.array(np.triu_indices(p, 1)).T
+    group = np.arange(m) % 2
+    covariates = rng.normal(size=(m, n_covariates)) + 0.5 * group[:, None]
+    matrix = np.column_stack([np.ones(m), group, covariates])
+    strengths = rng.normal(size=(m, len(pairs))) + 0.7 * covariates.sum(axis=1)[:, None]
+    strengths[:, 0] += effect * group
+    return strengths, matrix, pairs
+
+
+def row(*weights):
+    return np.array([weights], dtype=float)
+
+
+def regression(y, matrix, contrast):
+    """Estimate, standard error and F of a contrast, by the textbook."""
+    inverse = np.linalg.inv(matrix.T @ matrix)
+    beta = inverse @ matrix.T @ y
+    variance = np.sum((y - matrix @ beta) ** 2) / (len(y) - matrix.shape[1])
+    estimate = contrast @ beta
+    covariance = contrast @ inverse @ contrast.T
+    f = estimate @ np.linalg.solve(covariance, estimate) / len(contrast) / variance
+    return estimate, np.sqrt(variance * np.diag(covariance)), f
+
+
+def freedman_lane(strengths, matrix, contrast, orders):
+    """F of every connection under every order: residuals of the reduced model, permuted, added."""
+    k = matrix.shape[1]
+    _, _, rest = np.linalg.svd(contrast, full_matrices=True)
+    reduced = matrix @ rest[len(contrast) :].T
+    fitted = reduced @ np.linalg.lstsq(reduced, strengths, rcond=None)[0]
+    residuals = strengths - fitted
+    assert reduced.shape[1] == k - len(contrast)
+    return np.array(
+        [
+            [
+                regression(each, matrix, contrast)[2]
+                for each in (fitted + residuals[np.argsort(order)]).T
+            ]
+            for order in orders
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    "contrast",
+    [row(0, 1, 0), row(0, 0, 1), row(0, 1, -1), np.array([[0, 1, 0], [0, 0, 1.0]])],
+    ids=["group", "covariate", "difference", "both"],
+)
+def test_pvalues_are_those_of_regressions_spelled_out(contrast):
+    strengths, matrix, pairs = example(1)
+    n = 60
+    found = inference.contrast_tests(
+        strengths, matrix, contrast, pairs=pairs, n_permutations=n, random_state=3
+    )
+    orders = np.concatenate(list(inference._orders(len(matrix), None, n, 3)))
+    observed = np.array([regression(y, matrix, contrast)[2] for y in strengths.T])
+    under_null = freedman_lane(strengths, matrix, contrast, orders)
+    at_least = under_null >= observed * (1 - 1e-9)
+    np.testing.assert_allclose(found.p, (1 + at_least.sum(axis=0)) / (n + 1))
+    largest = under_null.max(axis=1)[:, None] >= observed * (1 - 1e-9)
+    np.testing.assert_allclose(found.p_family, (1 + largest.sum(axis=0)) / (n + 1))
+    estimate, error, _ = regression(strengths[:, 2], matrix, contrast)
+    assert found.effect[2] == pytest.approx(estimate[0], rel=1e-9)
+    reach = stats.t.ppf(0.975, len(matrix) - 3) * error[0]
+    assert found.high[2] - found.effect[2] == pytest.approx(reach, rel=1e-9)
+    statistic = np.sqrt(observed) if len(contrast) == 1 else observed
+    np.testing.assert_allclose(np.abs(found.statistic), statistic, rtol=1e-9)
+    if len(contrast) == 1:
+        assert (np.sign(found.statistic) == np.sign(found.effect)).all()
+
+
+def test_two_groups_are_students_test():
+    strengths, matrix, pairs = example(2, n_covariates=0)
+    found = inference.contrast_tests(
+        strengths, matrix, row(0, 1), pairs=pairs, n_permutations=10, random_state=0
+    )
+    expected = stats.ttest_ind(strengths[1::2], strengths[::2])
+    np.testing.assert_allclose(found.statistic, expected.statistic, rtol=1e-10)
+    np.testing.assert_allclose(found.p_parametric, expected.pvalue, rtol=1e-8)
+    np.testing.assert_allclose(
+        found.effect, strengths[1::2].mean(axis=0) - strengths[::2].mean(axis=0), rtol=1e-10
+    )
+
+
+def test_pvalues_approach_those_of_all_relabellings():
+    strengths, matrix, pairs = example(3, m=8, n_covariates=0, effect=1.0)
+    n = 20_000
+    found = inference.contrast_tests(
+        strengths, matrix, row(0, 1), pairs=pairs, n_permutations=n, random_state=0
+    )
+    values = strengths[:, 0]
+    differences = []
+    for chosen in itertools.combinations(range(8), 4):
+        group = np.isin(np.arange(8), chosen)
+        differences.append(abs(values[group].mean() - values[~group].mean()))
+    exact = np.mean(np.array(differences) >= abs(found.effect[0]) - 1e-12)
+    assert found.p[0] == pytest.approx(exact, abs=4 * np.sqrt(exact / n))
+
+
+def test_subjects_change_places_within_blocks_only():
+    blocks = np.array([0, 0, 0, 1, 1, 2, 2, 2, 2])
+    orders = np.concatenate(list(inference._orders(9, blocks, 1200, 1)))
+    assert orders.shape == (1200, 9)
+    assert (blocks[orders] == blocks).all()
+    # Every order of a block is equally frequent.
+    first = [tuple(order) for order in orders[:, :3].tolist()]
+    counts = np.array([first.count(each) for each in itertools.permutations(range(3))])
+    assert stats.chisquare(counts).pvalue > 1e-4
+
+
+def test_a_covariate_that_mimics_the_groups_is_removed():
+    rng = np.random.default_rng(5)
+    m = 60
+    group = np.repeat([0.0, 1.0], m // 2)
+    age = rng.normal(size=m) + 1.5 * group
+    strengths = rng.normal(size=(m, 3)) + age[:, None]
+    pairs = np.array([[0, 1], [0, 2], [1, 2]])
+    settings = {"pairs": pairs, "n_permutations": 500, "random_state": 0}
+    without = np.column_stack([np.ones(m), group])
+    found = inference.contrast_tests(strengths, without, row(0, 1), **settings)
+    assert found.p_any < 0.01
+    matrix = np.column_stack([without, age])
+    assert inference.contrast_tests(strengths, matrix, row(0, 1, 0), **settings).p_any > 0.05
+
+
+@pytest.mark.parametrize("has_blocks", [False, True])
+def test_pvalues_are_uniform_without_a_difference(has_blocks):
+    """The covariate matters and is not balanced, and errors are far from normal."""
+    pvalues, families = [], []
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        strengths, matrix, pairs = example(seed, m=20)
+        strengths += rng.exponential(size=strengths.shape)
+        blocks = np.repeat([0, 1], 10) if has_blocks else None
+        if has_blocks:
+            site = np.repeat([0.0, 1.0], 10)
+            matrix = np.column_stack([matrix, site])
+            strengths += 2 * site[:, None]
+        contrast = np.eye(matrix.shape[1])[1:2]
+        found = inference.contrast_tests(
+            *(strengths, matrix, contrast),
+            pairs=pairs,
+            blocks=blocks,
+            n_permutations=99,
+            random_state=seed,
+        )
+        pvalues.append(found.p[seed % len(pairs)])
+        families.append(found.p_any)
+    # p-values are multiples of .01.
+    jittered = np.array(pvalues) - 0.01 * np.random.default_rng(0).random(len(pvalues))
+    assert stats.kstest(jittered, "uniform").pvalue > 0.01
+    rejected = np.sum(np.array(families) <= 0.05)
+    assert stats.binomtest(int(rejected), 150, 0.05).pvalue > 0.01
+
+
+def naive_enhancement(values, pairs):
+    """Every height by itself, components by networkx."""
+    out = np.zeros(len(values))
+    step = values.max() / 100
+    for level in range(1, 101):
+        height = level * step
+        above = [k for k in range(len(values)) if values[k] >= height * (1 - 1e-12)]
+        graph = nx.Graph([tuple(pairs[k]) for k in above])
+        for component in nx.connected_components(graph):
+            members = [k for k in above if pairs[k][0] in component]
+            for k in members:
+                out[k] += np.sqrt(len(members)) * height**2 * step
+    return out
+
+
+@pytest.mark.parametrize("p", [2, 5, 9])
+def test_enhancement_and_components_are_those_of_networkx(p):
+    rng = np.random.default_rng(p)
+    pairs = np.array(np.triu_indices(p, 1)).T
+    values = np.abs(rng.normal(size=(6, len(pairs)))) ** 2
+    values[0, 0] = values[0, -1]  # ties
+    found = inference.enhance(values, pairs)
+    for row_found, row_values in zip(found, values, strict=True):
+        np.testing.assert_allclose(row_found, naive_enhancement(row_values, pairs), rtol=1e-9)
+    for threshold in (0.3, 1.5, 100.0):
+        extents = inference.largest_extents(values, pairs, threshold)
+        for row_values, extent in zip(values, extents, strict=True):
+            component = inference.component_of(row_values, pairs, threshold)
+            above = np.flatnonzero(row_values >= threshold)
+            graph = nx.Graph([tuple(pairs[k]) for k in above])
+            expected = {
+                frozenset(k for k in above if pairs[k][0] in nodes)
+                for nodes in nx.connected_components(graph)
+            }
+            numbers = set(component[above].tolist())
+            assert {frozenset(np.flatnonzero(component == n)) for n in numbers} == expected
+            assert (component[row_values < threshold] == -1).all()
+            assert extent == max(map(len, expected), default=0)
+
+
+def test_a_weak_difference_along_a_path_is_found_as_a_component():
+    rng = np.random.default_rng(0)
+    p, m = 12, 40
+    pairs = np.array(np.triu_indices(p, 1)).T
+    group = np.arange(m) % 2
+    on_path = pairs[:, 1] == pairs[:, 0] + 1
+    strengths = rng.normal(size=(m, len(pairs))) + 1.1 * on_path * group[:, None]
+    matrix = np.column_stack([np.ones(m), group])
+    found = inference.contrast_tests(
+        *(strengths, matrix, row(0, 1)),
+        pairs=pairs,
+        threshold=2.5,
+        n_permutations=999,
+        random_state=1,
+    )
+    largest = found.components[0]
+    assert largest.p < 0.01
+    assert on_path[largest.connections].mean() > 0.7
+    assert np.sum(found.p_enhanced[on_path] <= 0.05) > np.sum(found.p_family[on_path] <= 0.05)
+    assert found.p_enhanced[~on_path].min() > 0.01
+    extents = [len(each.connections) for each in found.components]
+    assert extents == sorted(extents, reverse=True)
+    pvalues = [each.p for each in found.components]
+    assert pvalues == sorted(pvalues)
+
+
+def test_the_seed_decides_all_pvalues():
+    strengths, matrix, pairs = example(4, m=30)
+    settings = {"pairs": pairs, "n_permutations": 1200}
+    first, again, other = (
+        inference.contrast_tests(strengths, matrix, row(0, 1, 0), random_state=seed, **settings)
+        for seed in (7, 7, 8)
+    )
+    np.testing.assert_array_equal(first.p, again.p)
+    assert (first.p != other.p).any()
+
+
+def test_constant_strengths_and_perfect_fits_give_no_nan():
+    strengths, matrix, pairs = example(6)
+    strengths[:, 0] = 0.0
+    strengths[:, 1] = matrix[:, 1]
+    found = inference.contrast_tests(
+        strengths, matrix, row(0, 1, 0), pairs=pairs, n_permutations=50, random_state=0
+    )
+    assert found.p[0] == 1
+    assert found.p[1] == pytest.approx(1 / 51)
+    for name in ("effect", "low", "high", "statistic", "p", "p_family", "q", "enhanced"):
+        assert np.isfinite(getattr(found, name)).all(), name
+
+
+def test_too_many_columns_are_refused():
+    strengths, _, pairs = example(0, m=4)
+    with pytest.raises(InputError, match="4 subjects are too few for a design with 4 columns"):
+        inference.contrast_tests(strengths, np.eye(4), row(0, 1, 0, 0), pairs=pairs)
