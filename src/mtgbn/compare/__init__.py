@@ -1,4 +1,4 @@
-"""Differences between two groups of tasks, and between one task and a group."""
+"""Differences between groups of tasks, between one task and a group, and along a design."""
 
 from mtgbn.compare.comparison_folder import write_study
 from mtgbn.compare.connections import compare_graphs

@@ -48,10 +48,6 @@ class Design(NamedTuple):
         In the order of the rows.
     left_out : dict
         Subjects without a value that the design needs, and the column that lacks it.
-    factors : dict
-        For every column of the table that has categories: category by subject, (m,).
-    numbers : dict
-        For every column of the table that has numbers: (m,).
     notes : tuple of str
         What a reader should know about the design.
 
@@ -71,8 +67,6 @@ class Design(NamedTuple):
     blocks: np.ndarray | None
     subjects: tuple[str, ...]
     left_out: dict[str, str]
-    factors: dict[str, np.ndarray]
-    numbers: dict[str, np.ndarray]
     notes: tuple[str, ...]
 
     @property
@@ -179,8 +173,6 @@ def make_design(
         blocks=block_of,
         subjects=tuple(subjects),
         left_out=left_out,
-        factors=factors,
-        numbers=numbers,
         notes=tuple(_notes(tested, factors, block_of)),
     )
 

@@ -293,9 +293,7 @@ def enhance(values, pairs):
     """
     n_maps, n = values.shape
     out = np.zeros((n_maps, n))
-    p = 0
-    for k in range(n):
-        p = max(p, pairs[k, 0] + 1, pairs[k, 1] + 1)
+    p = pairs.max() + 1
     root, sizes = np.empty(p, dtype=np.int64), np.empty(p)
     for row in range(n_maps):
         order = np.argsort(-values[row])
@@ -327,9 +325,7 @@ def enhance(values, pairs):
 def component_of(values, pairs, threshold):
     """Component of every connection whose value is at least a threshold, numbered; -1 below it."""
     n = values.size
-    p = 0
-    for k in range(n):
-        p = max(p, pairs[k, 0] + 1, pairs[k, 1] + 1)
+    p = pairs.max() + 1
     root = np.arange(p)
     for k in range(n):
         if values[k] >= threshold:
