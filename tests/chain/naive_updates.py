@@ -497,36 +497,74 @@ def gain_of_edge(data, state, t, a, node, sigma_h):
     return gain + one_way(data, a, node) - data.edge_costs[t]
 
 
+def log_prior_of_sigma_h(data, state, sigma_h):
+    """Inverse Wishart with p + 1 degrees of freedom for Psi, up to a constant."""
+    p = len(sigma_h)
+    scale = float(state.delta) * np.diag(data.psi_scales)
+    return -(p + 1) * np.linalg.slogdet(sigma_h)[1] - np.trace(np.linalg.solve(sigma_h, scale)) / 2
+
+
+def candidates_of_element(sigma_h, pair, present):
+    """sigma_h with other partial correlations of a pair given the rest; None if they are too large."""
+    precision = np.linalg.inv(sigma_h)
+    i, j = pair
+    correlation = -precision[i, j] / np.sqrt(precision[i, i] * precision[j, j])
+    scale = np.sqrt(np.prod(np.diag(np.linalg.inv(precision[np.ix_(pair, pair)]))))
+    for k in range(24):
+        changed = sigma_h.copy()
+        changed[i, j] = changed[j, i] = sigma_h[i, j] + scale * 0.05 * (k - present)
+        is_usual = max(abs(correlation), abs(correlation + 0.05 * (k - present))) < 0.999
+        yield changed if is_usual or k == present else None
+
+
 def update_pairs(rng, data, state, sigma_h):
+    """Draw pairs with their elements; returns the new sigma_h."""
     members = np.flatnonzero(state.members)
     frequencies = naive.frequencies_of_pairs(state.kinds)
+    sigma_h = sigma_h.copy()
     for pair in itertools.combinations(range(len(sigma_h)), 2):
-        if not data.free[pair] or rng.random() >= 0.25:
+        luck = rng.random() * max(1, len(sigma_h) / 40) if data.free[pair] else 1.0
+        if luck >= 0.25:
             continue
         forward = 0.5
         if np.isfinite(data.agreement):
             ways = (state.adjacencies[members][:, a, b].sum() for a, b in (pair, pair[::-1]))
             forward = beta(rng, *(data.agreement + each for each in ways))
-        odds, edges = [], []
+        edges, shares = [], []
         for t in members:
             places = list(state.orders[t])
             is_forward = places.index(pair[0]) < places.index(pair[1])
-            edge = pair if is_forward else pair[::-1]
-            gain = gain_of_edge(data, state, t, *edge, sigma_h)
-            odds.append(2 * (forward if is_forward else 1 - forward) * np.exp(gain))
-            edges.append((t, *edge))
-        chosen = one_of(
-            rng,
-            [
-                weight * np.prod([frequency * each + 1 - frequency for each in odds])
-                for frequency, weight in frequencies
-            ],
-        )
-        frequency = frequencies[chosen][0]
-        for edge, each in zip(edges, odds, strict=True):
-            present = frequency * each
-            state.adjacencies[edge] = rng.random() < present / (present + 1 - frequency)
+            edges.append((t, *(pair if is_forward else pair[::-1])))
+            shares.append(2 * (forward if is_forward else 1 - forward))
+        without = copy_of(state)
+        for edge in edges:
+            without.adjacencies[edge] = False
+        candidates = [sigma_h]
+        if luck < 0.05:
+            candidates = [*candidates_of_element(sigma_h, pair, rng.integers(0, 24))]
+        odds = np.zeros((len(candidates), len(members)))
+        log_weights = np.full((len(candidates), 17), -np.inf)
+        for k, candidate in enumerate(candidates):
+            if candidate is None:
+                continue
+            gains = [gain_of_edge(data, state, *edge, candidate) for edge in edges]
+            odds[k] = np.array(shares) * np.exp(gains)
+            rest = log_prior_of_sigma_h(data, state, candidate) + sum(
+                log_likelihood(data, without, t, candidate, True) for t in members
+            )
+            for place, (frequency, weight) in enumerate(frequencies):
+                log_weights[k, place] = rest + np.log(weight)
+                log_weights[k, place] += np.log(frequency * odds[k] + 1 - frequency).sum()
+        chosen = one_of(rng, np.exp(log_weights - log_weights.max()).ravel())
+        sigma_h = candidates[chosen // 17]
+        frequency = frequencies[chosen % 17][0]
+        for edge, each in zip(edges, odds[chosen // 17], strict=True):
+            state.adjacencies[edge] = rng.random() < frequency * each / (
+                frequency * each + 1 - frequency
+            )
     state.counts[:] = state.adjacencies[members].sum(axis=0)
+    state.coordinates[:] = coordinates_of(sigma_h / float(state.delta), state.centre)
+    return sigma_h
 
 
 def update_kinds(rng, data, state):
@@ -640,7 +678,7 @@ def run_chain(data, state, rng, n_rounds, *, adapts):
         if data.samples_membership:
             update_membership(rng, data, state, advantages)
         if len(state.kinds):
-            update_pairs(rng, data, state, sigma_h)
+            sigma_h = update_pairs(rng, data, state, sigma_h)
         update_graphs(rng, data, state, sigma_h, move_counts)
         if data.samples_kinds and len(state.kinds):
             update_kinds(rng, data, state)

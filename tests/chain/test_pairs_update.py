@@ -7,10 +7,12 @@ import naive_updates
 import numpy as np
 import pytest
 from chain_problems import KINDS, assert_same, chain_of, some_arrays, some_constraints
+from numpy.testing import assert_allclose
 from sampling_oracles import MIXED_GRAPHS, dag
 
 from mtgbn.chain.state import copy_of
 from mtgbn.chain.updates.pairs import update_kinds, update_pairs
+from mtgbn.chain.updates.sigma_h import contiguous_factor
 from mtgbn.search.knowledge import no_constraints
 from mtgbn.tasks import Tasks
 
@@ -43,12 +45,14 @@ def test_they_are_their_twins(setting, members):
     )
     twin, before = copy_of(state), copy_of(state)
     rng, twin_rng = np.random.default_rng(1), np.random.default_rng(1)
-    for _ in range(15):
-        update_pairs(rng, data, state, sigma_h_of(state))
-        naive_updates.update_pairs(twin_rng, data, twin, sigma_h_of(twin))
+    sigma_h, twins_sigma_h = sigma_h_of(state), sigma_h_of(twin)
+    for _ in range(40):
+        update_pairs(rng, data, state, contiguous_factor(state.centre), sigma_h)
+        twins_sigma_h = naive_updates.update_pairs(twin_rng, data, twin, twins_sigma_h)
+        assert_allclose(sigma_h, twins_sigma_h, rtol=1e-9)
         update_kinds(rng, data, state)
         naive_updates.update_kinds(twin_rng, data, twin)
-        assert_same(state, twin, rtol=1e-9)
+        assert_same(state, twin, rtol=1e-9, atol=1e-12)
         assert rng.bit_generator.state == twin_rng.bit_generator.state
     is_member = np.array(MEMBERS[members])
     assert (state.adjacencies[~is_member] == before.adjacencies[~is_member]).all()
@@ -57,39 +61,53 @@ def test_they_are_their_twins(setting, members):
 
 
 @pytest.mark.parametrize("agreement", [np.inf, 0.8])
-def test_a_pair_has_the_distribution_of_all_its_patterns(agreement):
-    """Two variables, three tasks with fixed orders: eight patterns of edges, by brute force."""
+def test_a_pair_has_the_distribution_of_all_its_patterns_and_elements(agreement):
+    """Two variables, three tasks with fixed orders: eight patterns of edges, by brute force.
+
+    Updates reach correlations in sigma_h that are a multiple of .05 away from the first one.
+    """
     rng = np.random.default_rng(0)
     tasks = Tasks.from_arrays([rng.standard_normal((12, 2)) for _ in range(3)])
     data, state = chain_of(tasks, prior=KINDS, agreement=agreement)
     state.orders[:] = [[0, 1], [1, 0], [0, 1]]
     edges = [(0, 0, 1), (1, 1, 0), (2, 0, 1)]
-    sigma_h = np.array([[9.0, 5.0], [5.0, 8.0]])
+    correlations, scale = np.arange(-0.96, 0.99, 0.05), np.sqrt(9.0 * 8.0)
     patterns = [*itertools.product([False, True], repeat=3)]
-    expected = np.empty(8)
+    values = np.empty((8, len(correlations)))
     for place, pattern in enumerate(patterns):
         for edge, is_there in zip(edges, pattern, strict=True):
             state.adjacencies[edge] = is_there
         forward = state.adjacencies[:, 0, 1].sum()
-        value = naive.log_probability_of_pair(KINDS, sum(pattern), 3 - sum(pattern))
-        value += naive.log_probability_of_directions(
+        prior = naive.log_probability_of_pair(KINDS, sum(pattern), 3 - sum(pattern))
+        prior += naive.log_probability_of_directions(
             np.array([[0, forward], [sum(pattern) - forward, 0]]), agreement
         )
-        value += sum(naive_updates.log_likelihood(data, state, t, sigma_h, True) for t in range(3))
-        expected[place] = np.exp(value)
+        for k, correlation in enumerate(correlations):
+            sigma_h = np.array([[9.0, scale * correlation], [scale * correlation, 8.0]])
+            values[place, k] = prior + naive_updates.log_prior_of_sigma_h(data, state, sigma_h)
+            values[place, k] += sum(
+                naive_updates.log_likelihood(data, state, t, sigma_h, True) for t in range(3)
+            )
+    expected = np.exp(values - values.max())
     expected /= expected.sum()
-    assert expected.min() > 0.002
     state.counts[:] = state.adjacencies.sum(axis=0)
-    counts = dict.fromkeys(patterns, 0)
-    n_draws = 40_000
+    sigma_h = np.array([[9.0, scale * correlations[20]], [scale * correlations[20], 8.0]])
+    factor = contiguous_factor(state.centre)
+    n_draws = 100_000
+    counts = np.zeros_like(expected)
     for _ in range(n_draws):
-        update_pairs(rng, data, state, sigma_h)
-        counts[tuple(bool(state.adjacencies[edge]) for edge in edges)] += 1
-    found = np.array([counts[pattern] for pattern in patterns]) / n_draws
-    # One update in four draws the pair anew, so that draws repeat. Given the share of a direction,
-    # which is drawn first, successive draws depend on each other a little more.
-    errors = np.sqrt(expected * (1 - expected) / (n_draws / (7 if agreement == np.inf else 14)))
-    assert (np.abs(found - expected) < 4.5 * errors).all()
+        update_pairs(rng, data, state, factor, sigma_h)
+        pattern = tuple(bool(state.adjacencies[edge]) for edge in edges)
+        counts[patterns.index(pattern), round((sigma_h[0, 1] / scale + 0.96) / 0.05)] += 1
+    # One update in twenty draws the pair with its element, so that draws repeat. Given the share of a
+    # direction, which is drawn first, successive draws depend on each other a little more.
+    effective = n_draws / (45 if agreement == np.inf else 80)
+    for axis in (0, 1):
+        found, probabilities = counts.sum(axis=axis) / n_draws, expected.sum(axis=axis)
+        errors = np.sqrt(probabilities * (1 - probabilities) / effective)
+        assert probabilities.max() < 0.7
+        assert (np.abs(found - probabilities) < 4.5 * errors + 1 / effective).all()
+    assert expected.sum(axis=1).min() > 0.001
 
 
 def test_kinds_have_the_distribution_of_their_conjugate_prior():

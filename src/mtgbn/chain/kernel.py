@@ -59,7 +59,7 @@ def run_rounds(rng, data, state, psi_factor, first, last, adapts, trace):
             update_membership(rng, data, state, trace.advantages[k])
         if data.n_moves > 0:
             if state.kinds.size:
-                update_pairs(rng, data, state, sigma_h)
+                update_pairs(rng, data, state, psi_factor, sigma_h)
             update_graphs(rng, data, state, sigma_h, trace.move_frequencies)
         if data.samples_kinds and state.kinds.size:
             update_kinds(rng, data, state)

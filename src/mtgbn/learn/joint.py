@@ -71,6 +71,9 @@ _DENSE_STARTS = 2
 # go on before the last warm-up stage. After it there are N_CHAINS.
 _POOLED_STARTS, _MOST_CHAINS = 3, 4
 
+# Chains are in different modes if some pair is joined in shares of the tasks that differ by this.
+_OTHER_MODE = 0.5
+
 # Chains disagree about a task if their membership frequencies differ by more than this.
 _MAX_DISAGREEMENT = 0.9
 
@@ -371,11 +374,11 @@ def go_on(
             stage_seeds = [seed.spawn(1)[0] for seed in seeds[: len(chains)]]
             traces, chains = run_all(chains, stage_seeds, per_stage, data, adapts=True)
             if keeps_blocks:
-                places = _going_on(traces, _MAX_LAG, N_CHAINS)
+                places = _going_on(traces, chains, _MAX_LAG, N_CHAINS)
             elif stage < _WARMUP_STAGES - 1:
-                places = _going_on(traces, _max_lag(data.edge_costs), _MOST_CHAINS)
+                places = _going_on(traces, chains, _max_lag(data.edge_costs), _MOST_CHAINS)
             else:
-                places = _going_on(traces, _LAST_LAG, N_CHAINS)
+                places = _going_on(traces, chains, _LAST_LAG, N_CHAINS)
             chains = [chains[place] for place in places]
             if not keeps_blocks:
                 chains = [
@@ -393,15 +396,29 @@ def go_on(
     return state._replace(chains=tuple(chains), record=record, n_blocks=state.n_blocks + 1)
 
 
-def _going_on(traces: tuple[ChainTrace, ...], max_lag: float, most: int) -> list[int]:
+def _going_on(
+    traces: Sequence[ChainTrace], chains: Sequence[ChainState], max_lag: float, most: int
+) -> list[int]:
     """The chains that go on, the best first: at most ``most`` that do not trail too far.
 
-    If there are fewer than `N_CHAINS`, the best one goes on several times.
+    Beyond `N_CHAINS`, chains that have met a better one end: more starts are there for other modes. If
+    there are fewer than `N_CHAINS`, the best one goes on several times.
     """
     ends = np.array([trace.log_density[len(trace.log_density) // 2 :].mean() for trace in traces])
     order = np.argsort(-ends, kind="stable").tolist()
-    near = [place for place in order if ends[order[0]] - ends[place] <= max_lag][:most]
-    return near + [order[0]] * (N_CHAINS - len(near))
+    near = [place for place in order if ends[order[0]] - ends[place] <= max_lag]
+    frequencies = [_pair_frequencies(chain) for chain in chains]
+    going: list[int] = []
+    for place in near:
+        others = [np.abs(frequencies[place] - frequencies[other]).max() for other in going]
+        if len(going) < N_CHAINS or min(others) >= _OTHER_MODE:
+            going.append(place)
+    return going[:most] + [order[0]] * (N_CHAINS - len(going))
+
+
+def _pair_frequencies(chain: ChainState) -> np.ndarray:
+    """Share of the tasks that join each pair, (p, p)."""
+    return (chain.adjacencies | np.swapaxes(chain.adjacencies, 1, 2)).mean(axis=0)
 
 
 def disputed(members: np.ndarray) -> np.ndarray:

@@ -33,7 +33,7 @@ _PATIENCE = 3
 
 # Moves per pair of variables in a round. With more variables than the second number most pairs are
 # settled, and there are fewer moves per pair.
-_MOVES_PER_PAIR, _MANY_VARIABLES = 8, 30
+_MOVES_PER_PAIR, _MANY_VARIABLES = 8, 20
 
 
 class _Expectation(NamedTuple):
