@@ -144,7 +144,7 @@ report_option = option(
     help="Also write report.html, a page that shows the result.",
 )
 
-comparison_options = joined(
+_selection_options = joined(
     option(
         "--column",
         help="Column of the groups in the table of participants. [default: group, diagnosis, dx or "
@@ -154,8 +154,9 @@ comparison_options = joined(
         "--groups",
         nargs=2,
         metavar="A B",
-        help="Labels of the groups to compare; differences are A minus B. [default: the two labels of "
-        "the table; a usual label of controls is B]",
+        help="Only subjects of the groups with these two labels. With --paper differences are A minus "
+        "B. [default: all groups; with --paper the two labels of the table, a usual label of controls is "
+        "B]",
     ),
     option(
         "--templates",
@@ -164,36 +165,82 @@ comparison_options = joined(
         "every template is compared as one network. all: one network of all variables. [default: the "
         "paper's templates, if all variables are its regions; else all]",
     ),
+)
+
+_design_options = joined(
+    option(
+        "--formula",
+        help="Columns of the table that may influence connections, such as 'group + age + sex'; : and * "
+        "for interactions, C(site) for numbers that are categories. The category of controls, or else "
+        "the first one, is the reference. [default: the column of the groups]",
+    ),
+    option(
+        "--test",
+        metavar="TERM",
+        help="Term of the formula that is tested; the others are held constant. [default: the first]",
+    ),
+    option(
+        "--contrast",
+        help="Instead of --test: a combination of columns of the design, such as "
+        "'group[T.mild] - group[T.severe]'.",
+    ),
+    option(
+        "--blocks",
+        metavar="COLUMN",
+        help="Subjects are exchanged only with those that have the same value in this column, such as a "
+        "site.",
+    ),
+    option(
+        *("--permutations", "n_permutations"),
+        default=10_000,
+        type=click.IntRange(1),
+        help="Random orders of the subjects; they cost seconds.",
+    ),
+)
+
+_paper_options = joined(
+    option(
+        "--paper",
+        is_flag=True,
+        help="Compare two groups in the paper's way: each group is fitted separately, and counts of "
+        "edges are tested. It is not the default, because subjects that are learned jointly copy each other, "
+        "so that it calls many differences where there are none.",
+    ),
+    option(
+        *("--relabellings", "n_relabellings"),
+        default=0,
+        type=click.IntRange(0),
+        help="With --paper: relabellings of the permutation test, each fitted anew (--fitting together: "
+        "without new fits). Finished relabellings are kept, and more can be added later.",
+    ),
     option(
         "--fitting",
         type=click.Choice(["separate", "together"]),
         default="separate",
-        help="separate: one fit per group. together: one fit of all subjects, which hides differences "
-        "rather than making them.",
-    ),
-    option(
-        *("--permutations", "n_permutations"),
-        default=0,
-        type=click.IntRange(0),
-        help="Relabellings of the permutation test, each fitted anew (--fitting together: without new "
-        "fits). Finished relabellings are kept, and more can be added later.",
+        help="With --paper: separate, one fit per group; together, one fit of all subjects, which hides "
+        "differences rather than making them.",
     ),
     option(
         "--methods",
         default="mtgbn",
         callback=lambda context, parameter, text: split(text),
         metavar="LIST",
-        help="Methods to compare at the same number of edges, separated by commas: mtgbn, sig (single "
-        "tasks), gc (conditional Granger causality), rdcm (regression DCM at rest).",
+        help="With --paper: methods to compare at the same number of edges, separated by commas: mtgbn, "
+        "sig (single tasks), gc (conditional Granger causality), rdcm (regression DCM at rest).",
     ),
     option(
         *("--density", "n_edges"),
         type=click.IntRange(1),
         metavar="EDGES",
-        help="Edges per subject of all methods, for methods.tsv. [default: as many as mtgbn finds in "
-        "the subject]",
+        help="With --paper: edges per subject of all methods, for methods.tsv. [default: as many as "
+        "mtgbn finds in the subject]",
     ),
 )
+
+# Options by the way of comparing that they belong to.
+DESIGN_SETTINGS = ("formula", "test", "contrast", "blocks", "n_permutations")
+PAPER_SETTINGS = ("n_relabellings", "fitting", "methods", "n_edges")
+comparison_options = joined(_selection_options, _design_options, _paper_options)
 
 extraction_options = joined(
     option(
@@ -267,10 +314,13 @@ extraction_options = joined(
 )
 
 
-def refuse(context: click.Context, names: Iterable[str], with_what: str) -> None:
+def refuse(
+    context: click.Context, names: Iterable[str], with_what: str, *, belongs_to: str = ""
+) -> None:
     """Refuse options on the command line that would be ignored."""
     given = click.core.ParameterSource.COMMANDLINE
     options = {parameter.name: parameter.opts[0] for parameter in context.command.params}
     for name in names:
         if context.get_parameter_source(name) is given:
-            raise click.UsageError(f"{options[name]} has no meaning with {with_what}")
+            hint = f"; it belongs to {belongs_to}" if belongs_to else ""
+            raise click.UsageError(f"{options[name]} has no meaning with {with_what}{hint}")

@@ -8,7 +8,9 @@ import click
 
 from mtgbn.cli.methods import COMPARISON_PARAMETERS, estimator_options, take_parameters
 from mtgbn.cli.options import (
+    DESIGN_SETTINGS,
     OUT_FOLDER,
+    PAPER_SETTINGS,
     comparison_options,
     extraction_options,
     finish,
@@ -23,8 +25,6 @@ from mtgbn.cli.options import (
     take_reading,
 )
 
-# Options that only a comparison of two groups has: its labels, and settings of `compare_groups`.
-_GROUP_SETTINGS = ("fitting", "n_permutations", "methods", "n_edges")
 _SELECTION = ("column", "groups", "subject", "controls", "templates", "repetition_time")
 
 
@@ -48,6 +48,7 @@ def _resolve_extraction(context: click.Context, options: dict[str, Any]) -> None
 
 def _resolve_comparison(context: click.Context, options: dict[str, Any], data: str) -> None:
     """Make keyword arguments of `compare_folder` of the options of a comparison, in place."""
+    _refuse_other_ways(context, options)
     reading = take_reading(data, options)
     if reading["missing"] == "em" and reading["effective_samples"] in ("bartlett", "ar1"):
         raise click.UsageError(
@@ -58,14 +59,40 @@ def _resolve_comparison(context: click.Context, options: dict[str, Any], data: s
     from mtgbn.workflows.compare import Selection
 
     selection = Selection(**{name: options.pop(name, None) for name in _SELECTION})
-    comparison = {name: options.pop(name) for name in _GROUP_SETTINGS}
+    design = {name: options.pop(name) for name in DESIGN_SETTINGS}
+    paper = {name: options.pop(name) for name in PAPER_SETTINGS}
+    paper["n_permutations"] = paper.pop("n_relabellings")
+    is_paper, is_subject = options.pop("paper"), selection.subject is not None
     options |= {
         "selection": selection,
         "reading": reading,
         "parameters": parameters | {"missing": reading["missing"]},
-        "comparison": comparison if selection.subject is None else None,
+        "design": None if is_paper or is_subject else design,
+        "paper": paper if is_paper else False,
         "seed": options.pop("random_state"),
     }
+
+
+def _refuse_other_ways(context: click.Context, options: dict[str, Any]) -> None:
+    """Refuse options of another way of comparing than the one that is asked for."""
+    of_design, of_paper = "the comparison by a design, without {}", "--paper"
+    if options.get("subject") is not None:
+        if options["paper"]:
+            raise click.UsageError("--paper compares two groups; leave out --subject or --paper")
+        refuse(context, ("groups",), "--subject")
+        refuse(context, DESIGN_SETTINGS, "--subject", belongs_to=of_design.format("--subject"))
+        refuse(context, PAPER_SETTINGS, "--subject", belongs_to=of_paper)
+    elif options.get("controls") is not None:
+        raise click.UsageError("--controls is for --subject")
+    elif options["paper"]:
+        others = [name for name in DESIGN_SETTINGS if name != "n_permutations"]
+        refuse(context, others, "--paper", belongs_to=of_design.format("--paper"))
+        refuse(
+            *(context, ("n_permutations",), "--paper"),
+            belongs_to=of_design.format("--paper") + "; here it is --relabellings",
+        )
+    else:
+        refuse(context, PAPER_SETTINGS, "the comparison by a design", belongs_to=of_paper)
 
 
 @click.command()
@@ -82,9 +109,10 @@ def _resolve_comparison(context: click.Context, options: dict[str, Any], data: s
 def demo(out: str, subjects: int, random_state: int, open_it: bool, quiet: bool) -> None:
     """Simulate patients and controls, compare their networks, and show the report.
 
-    It is the paper's study in small: resting-state series of 11 default-mode regions, 230 volumes 2.5 s
-    apart, of two groups of 15 in which three connections differ. OUT gets the series, the table of
-    participants, and the comparison with its report, which names the altered connections.
+    They are resting-state series of 11 default-mode regions, 230 volumes 2.5 s apart, of two groups of
+    15 in which three connections differ. All subjects are learned in one fit that does not know the
+    groups, and the strengths of connections are tested by permutation. OUT gets the series, the table of
+    participants, and the comparison, which finds the altered connections.
     """
     from mtgbn.cli.runs import open_report, run
     from mtgbn.workflows import run_demo
@@ -136,19 +164,18 @@ def extract(context: click.Context, images: str, out: str, **options: Any) -> No
 @click.argument("data", type=click.Path(exists=True))
 @click.argument("out", type=OUT_FOLDER)
 @option(
-    "--group",
-    "participants",
+    *("--participants", "--group", "participants"),
     required=True,
     type=click.Path(exists=True, dir_okay=False),
     metavar="TABLE",
-    help="TSV or CSV file with the columns participant_id and group, one row per subject; BIDS' "
-    "participants.tsv. sub- may be left out.",
+    help="TSV or CSV file with the column participant_id and the columns of groups and covariates, one "
+    "row per subject; BIDS' participants.tsv. sub- may be left out.",
 )
 @comparison_options
 @option(
     "--subject",
     metavar="ID",
-    help="Compare this one subject with the controls instead of two groups.",
+    help="Compare this one subject with the controls, instead of groups.",
 )
 @option(
     "--controls",
@@ -169,33 +196,38 @@ def extract(context: click.Context, images: str, out: str, **options: Any) -> No
 @quiet_option
 @click.pass_context
 def compare(context: click.Context, data: str, out: str, participants: str, **options: Any) -> None:
-    """Learn the networks of two groups of subjects from DATA, and write how they differ to OUT.
+    """Test what connections depend on, such as groups and covariates, and write the answer to OUT.
+
+    All subjects are learned in one fit, which knows neither groups nor covariates. The strength of every
+    connection (partial correlation) is then tested by permutation. `mtgbn compare DATA OUT --group
+    participants.tsv` compares the groups; --formula "group + age + sex" also holds age and sex constant,
+    and --formula score tests an outcome.
 
     DATA is a folder with one CSV or TSV file per subject (such as the folder that `mtgbn extract`
     wrote), a long table, or an .npz, as for `mtgbn fit`. Rows are treated as time series, whose
     effective sample size is smaller than the number of rows (--effective-samples bartlett).
 
-    OUT gets connections.tsv (every connection with counts, tests, corrections and effect sizes),
-    degrees.tsv (the paper's Table 3), counts.tsv, edges.tsv (every edge of every subject), with
-    --methods or --density methods.tsv (the paper's Table 4), each with a .json that explains its
-    columns, comparison.json (the settings, the subjects, and who was left out), and report.html, a page
-    that shows all of these. source and target are i and j of i -> j.
+    OUT gets connections.tsv (every connection with its effect, interval, p-value, corrected p-value and
+    false discovery rate), strengths.tsv (every connection of every subject), components.tsv
+    (network-based statistic), subjects.tsv (covariates, and who was left out), effects and corrected
+    p-values as matrices (*_relmat.tsv), each with a .json that explains it, comparison.json (the answer,
+    the settings, versions), and report.html.
+
+    With --paper OUT gets connections.tsv (counts, tests, corrections and effect sizes), degrees.tsv (the
+    paper's Table 3), counts.tsv, edges.tsv (every edge of every subject), and with --methods or
+    --density methods.tsv (the paper's Table 4). source and target are i and j of i -> j.
 
     With --subject OUT gets departures.tsv (how much stronger or weaker every connection is in the
     subject than in controls, in how many controls it is present, a p-value and a false discovery rate)
     and alarms.tsv (how often controls would be false alarms, each against the other controls).
 
-    Subjects without a group, with a damaged file or constant variables, or with other variables or
-    another TR than most subjects are left out and listed. After an interruption the same command goes
-    on.
+    Subjects without a group or a covariate, with a damaged file or constant variables, or with other
+    variables or another TR than most subjects are left out and listed. After an interruption the same
+    command goes on.
 
     Exit codes: 0 done, 1 bad data or settings, 2 bad usage, 3 written, but subjects with data were left
     out or a fit did not converge, 130 interrupted.
     """
-    if options["subject"] is not None:
-        refuse(context, ("groups", *_GROUP_SETTINGS), "--subject")
-    elif options["controls"] is not None:
-        raise click.UsageError("--controls is for --subject")
     _resolve_comparison(context, options, data)
     from mtgbn.cli.runs import run
     from mtgbn.workflows import compare_folder
@@ -222,7 +254,8 @@ class _Bids(click.Command):
 
 # Options of the group level. All others but --jobs and --quiet are options of the participant level.
 _OF_GROUPS = {
-    *("participants", "column", "groups", "templates", *_GROUP_SETTINGS, *COMPARISON_PARAMETERS),
+    *("participants", "column", "groups", "templates", "paper", *DESIGN_SETTINGS, *PAPER_SETTINGS),
+    *COMPARISON_PARAMETERS,
     *("standardise", "effective_samples", "missing", "random_state", "overwrite", "report"),
 }
 
@@ -244,7 +277,7 @@ _OF_GROUPS = {
 @option(
     "--participants",
     type=click.Path(exists=True, dir_okay=False),
-    help="Table of the groups. [default: participants.tsv of BIDS_DIR or of its derivatives]",
+    help="Table of groups and covariates. [default: participants.tsv of BIDS_DIR or of its derivatives]",
 )
 @comparison_options
 @reading_options("bartlett", of_files=False)
@@ -271,8 +304,8 @@ def bids(
     OUT, a BIDS derivative. Give all participants to one command with --jobs, not one participant each
     to several commands that run at the same time.
 
-    `mtgbn bids BIDS_DIR OUT group` is `mtgbn compare` of the series in OUT, with the groups of
-    BIDS_DIR/participants.tsv; the tables are in OUT/group.
+    `mtgbn bids BIDS_DIR OUT group` is `mtgbn compare` of the series in OUT, with the groups and
+    covariates of BIDS_DIR/participants.tsv; the tables are in OUT/group.
 
     Exit codes are those of these commands.
     """

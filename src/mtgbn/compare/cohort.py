@@ -21,10 +21,10 @@ _LONGEST_REPETITION_TIME = 1000.0
 
 
 class Cohort(NamedTuple):
-    """Subjects with data and a label."""
+    """Subjects with data and a label, or of all participants."""
 
     tasks: Tasks
-    groups: tuple[str, ...]  # the label of every subject
+    groups: tuple[str, ...]  # the label of every subject; empty text without groups
     series: dict[str, np.ndarray]  # rows of every subject, (rows, p); empty if values are missing
     repetition_time: float | None  # seconds between rows
     excluded: tuple[Excluded, ...]  # subjects with data that are not used
@@ -46,7 +46,7 @@ class Cohort(NamedTuple):
 def read_cohort(
     data: str | os.PathLike[str],
     participants: Participants,
-    groups: Sequence[str],
+    groups: Sequence[str] | None,
     *,
     pattern: str | None = None,
     task: str = "task",
@@ -54,7 +54,9 @@ def read_cohort(
     always: str | None = None,
     **options: Any,
 ) -> Cohort:
-    """Read the series of all participants of one or two groups; others are only counted.
+    """Read the series of all participants of some groups; participants of others are only counted.
+
+    With ``groups`` None the series of all participants are read, with or without a label.
 
     A subject whose data cannot be used (a damaged file, a constant variable, or other variables or
     another TR than most subjects) is left out with the reason, and the others are kept.
@@ -79,7 +81,8 @@ def read_cohort(
     for table in tables:
         name = participant_of(table.task, participants.labels)
         label = None if name is None else participants.labels[name]
-        if label in groups or table.task == wanted:
+        is_meant = name is not None if groups is None else label in groups
+        if is_meant or table.task == wanted:
             chosen.append((table, label or ""))
         elif label is not None:
             other_groups[label] += 1
@@ -95,12 +98,16 @@ def read_cohort(
     reduced = _reduce(usable, options, excluded)
     label_of = {table.task: label for table, label in chosen}
     labels = [label_of[each.table.task] for each in reduced]
-    for label in groups:
+    if not reduced:
+        raise InputError(f"no subject has usable data{_reasons(excluded)}")
+    for label in groups or ():
         _refuse_small_group(label, labels.count(label), excluded)
     tasks = Tasks.from_reduced(reduced)
     series = {} if tasks.incomplete else {each.table.task: each.table.values for each in reduced}
     present = {participant_of(name, participants.labels) for name in names}
-    expected = [name for name, label in participants.labels.items() if label in groups]
+    expected = [
+        name for name, label in participants.labels.items() if groups is None or label in groups
+    ]
     return Cohort(
         tasks=tasks,
         groups=tuple(labels),
@@ -191,13 +198,20 @@ def _reduce(
 def _refuse_small_group(label: str, size: int, excluded: Sequence[Excluded]) -> None:
     if size > 1:
         return
-    reasons = "; ".join(f"{each.name}: {each.reason}" for each in excluded[:3])
     count = "has one subject with usable data; at least two are needed"
     raise InputError(
         f"group {label!r} {count if size else 'is empty: none of its participants has usable data'}"
-        + (f". Excluded: {reasons}" if reasons else "")
-        + (f" and {len(excluded) - 3} more" if len(excluded) > 3 else "")
+        f"{_reasons(excluded)}"
     )
+
+
+def _reasons(excluded: Sequence[Excluded]) -> str:
+    """Say who was excluded and why, at the end of a sentence."""
+    if not excluded:
+        return ""
+    reasons = "; ".join(f"{each.name}: {each.reason}" for each in excluded[:3])
+    more = f" and {len(excluded) - 3} more" if len(excluded) > 3 else ""
+    return f". Excluded: {reasons}{more}"
 
 
 def _notes_on_gaps(tables: Sequence[Table]) -> list[str]:

@@ -21,7 +21,6 @@ from mtgbn.compare.inference import Tests, contrast_tests, estimates
 from mtgbn.compare.strengths import connection_strengths
 from mtgbn.compare.study import Templates, check_comparison
 from mtgbn.errors import InputError
-from mtgbn.graphs import skeleton
 from mtgbn.learn import MTGBN
 from mtgbn.tasks import Tasks
 
@@ -83,31 +82,10 @@ class DesignStudy(NamedTuple):
         mean partial correlation, ``joined`` the share of subjects with an edge in either direction,
         ``forward`` the share of these edges that go from source to target.
         """
+        from mtgbn.compare.design_tables import CONNECTIONS, connection_rows
+
         pandas = require("pandas", "pandas", "data frames")
-        rows = []
-        for template in self.templates:
-            graphs, tests = template.estimator.graphs_, template.tests
-            joined = np.array([skeleton(graph) for graph in graphs]).mean(axis=0)
-            forward = graphs.mean(axis=0)
-            for k in np.lexsort((-np.abs(tests.statistic), tests.p)):
-                i, j = template.pairs[k]
-                rows.append(
-                    {
-                        "template": template.name,
-                        "source": template.variables[i],
-                        "target": template.variables[j],
-                        **{
-                            name: float(getattr(tests, name)[k])
-                            for name in ("effect", "low", "high", "statistic", "p", "p_family")
-                        },
-                        "q": float(tests.q[k]),
-                        "p_enhanced": float(tests.p_enhanced[k]),
-                        "strength": float(np.tanh(template.strengths[:, k].mean())),
-                        "joined": float(joined[i, j]),
-                        "forward": float(forward[i, j] / joined[i, j]) if joined[i, j] else np.nan,
-                    }
-                )
-        return pandas.DataFrame(rows)
+        return pandas.DataFrame(connection_rows(self), columns=list(CONNECTIONS))
 
     def in_words(self, most: int = 5) -> list[str]:
         """What was found, the answer first."""

@@ -11,7 +11,7 @@ from mtgbn.compare.connections import Connections, compare_graphs
 from mtgbn.compare.fitting import AnyEstimator
 from mtgbn.compare.permutation import Permutations
 from mtgbn.compare.strengths import standardised_coefficients
-from mtgbn.compare.study import Study, TemplateComparison
+from mtgbn.compare.study import Study
 from mtgbn.graphs import cpdag
 from mtgbn.graphs.equivalence import restricted_cpdag
 
@@ -21,6 +21,11 @@ INDEPENDENCE = (
     "independent subjects. Graphs that were learned jointly are not independent: they also have chance "
     "features in common, so that these p-values (and the intervals of differences) can be far too "
     "small. Relabelling the subjects needs no such assumption"
+)
+PAPERS_WAY = (
+    "the paper's way (--paper) fits each group separately and tests counts of edges; it is not the "
+    "default, because subjects that are learned jointly copy each other, so that it calls many "
+    "differences where there are none"
 )
 RELABELLING = {
     "separate": "every relabelling was fitted anew, group by group, like the groups themselves",
@@ -133,6 +138,7 @@ def describe_groups(study: Study) -> dict[str, Any]:
             },
         }
     content = {
+        "kind": "groups",
         "description": "two groups of networks, compared connection by connection",
         "direction": CONVENTION,
         "groups": {
@@ -144,10 +150,16 @@ def describe_groups(study: Study) -> dict[str, Any]:
         },
         "fitting": study.fitting,
         "templates": {
-            each.name: {"variables": list(each.variables), "fits": _describe_fits(each)}
+            each.name: {
+                "variables": list(each.variables),
+                "fits": {
+                    name: describe_fit(estimator)
+                    for name, estimator in each.fits.named_estimators.items()
+                },
+            }
             for each in study.templates
         },
-        "tests": {"assumption": INDEPENDENCE, "permutation": relabelled},
+        "tests": {"method": PAPERS_WAY, "assumption": INDEPENDENCE, "permutation": relabelled},
         "converged": all(each.converged for each in study.templates),
     }
     if any(each.methods for each in study.templates):
@@ -159,18 +171,16 @@ def describe_groups(study: Study) -> dict[str, Any]:
     return content
 
 
-def _describe_fits(template: TemplateComparison) -> dict[str, dict[str, Any]]:
+def describe_fit(estimator: AnyEstimator) -> dict[str, Any]:
+    """What comparison.json says about a fitted estimator."""
     return {
-        name: {
-            "seed": str(estimator.random_state_),
-            "edges_per_subject": float(estimator.graphs_.sum(axis=(1, 2)).mean()),
-            "nu0": getattr(estimator, "nu0_", None),
-            "edge_prior_density": float(np.mean(estimator.edge_prior_.density)),
-            "min_strength": estimator.min_strength_.in_words(estimator.tasks_.ns),
-            "converged": getattr(estimator, "converged_", True),
-            "stop_reason": getattr(estimator, "stop_reason_", None),
-        }
-        for name, estimator in template.fits.named_estimators.items()
+        "seed": str(estimator.random_state_),
+        "edges_per_subject": float(estimator.graphs_.sum(axis=(1, 2)).mean()),
+        "nu0": getattr(estimator, "nu0_", None),
+        "edge_prior_density": float(np.mean(estimator.edge_prior_.density)),
+        "min_strength": estimator.min_strength_.in_words(estimator.tasks_.ns),
+        "converged": getattr(estimator, "converged_", True),
+        "stop_reason": getattr(estimator, "stop_reason_", None),
     }
 
 

@@ -23,17 +23,21 @@ _CONTROLS = {
 
 
 class Participants(NamedTuple):
-    """The groups in a table of participants."""
+    """A table of participants; they are named without ``sub-``."""
 
     source: str  # path of the table
-    column: str  # name of the column with the groups
-    labels: dict[str, str | None]  # by participant, named without sub-; None: the cell is empty
+    column: str | None  # name of the column with the groups; None if groups do not matter
+    labels: dict[str, str | None]  # group of every participant; None: the cell is empty
+    values: dict[str, dict[str, str]]  # all cells by participant and column
 
 
-def read_participants(path: str | os.PathLike[str], column: str | None = None) -> Participants:
+def read_participants(
+    path: str | os.PathLike[str], column: str | None = None, *, needs_groups: bool = True
+) -> Participants:
     """Read a table (.tsv or .csv) with the column participant_id, one row per participant.
 
-    ``column`` is the column of the groups; default: that named group, diagnosis, dx or similar.
+    ``column`` is the column of the groups; default: that named group, diagnosis, dx or similar. Unless
+    ``needs_groups``, a table without groups is read, too, and a column is used only if it is named.
     """
     file = Path(path)
     records = read_records(file, "participant")
@@ -44,17 +48,20 @@ def read_participants(path: str | os.PathLike[str], column: str | None = None) -
             f"{str(file)!r} has no column participant_id; it has {', '.join(columns)}. Give the column "
             "of the subjects this name"
         )
-    column = _group_column(str(file), [name for name in columns if name != ids], column)
+    if needs_groups or column is not None:
+        column = _group_column(str(file), [name for name in columns if name != ids], column)
     labels: dict[str, str | None] = {}
+    values: dict[str, dict[str, str]] = {}
     for row, record in enumerate(records, start=1):
         name = record[ids].removeprefix("sub-")
         if not name:
             raise InputError(f"row {row} of {str(file)!r} has no {ids}; fill it in")
         if name in labels:
             raise InputError(f"{str(file)!r} has participant {record[ids]!r} twice; leave one row")
-        label = record[column]
+        label = "" if column is None else record[column]
         labels[name] = None if label.lower() in NO_VALUE else label
-    return Participants(str(file), column, labels)
+        values[name] = {key: cell for key, cell in record.items() if key != ids}
+    return Participants(str(file), column, labels, values)
 
 
 def _group_column(where: str, columns: Sequence[str], wanted: str | None) -> str:
@@ -107,6 +114,14 @@ def choose_groups(
         )
     first, second = sorted(counts, key=lambda label: (is_control(label), label))
     return first, second
+
+
+def all_groups(participants: Participants, groups: Sequence[str] | None = None) -> tuple[str, ...]:
+    """Return the labels to compare: the two that are given, or all labels of the table."""
+    found = {label for label in participants.labels.values() if label is not None}
+    if groups is None and len(found) > 2:
+        return tuple(sorted(found, key=lambda label: (is_control(label), label)))
+    return choose_groups(participants, groups)
 
 
 def is_control(label: str) -> bool:

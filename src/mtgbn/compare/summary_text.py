@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from mtgbn.compare.group_tables import INDEPENDENCE, RELABELLING, permuted_pvalues
+from mtgbn.compare.group_tables import INDEPENDENCE, PAPERS_WAY, RELABELLING, permuted_pvalues
 from mtgbn.compare.strengths import MEASURES
 from mtgbn.compare.study import Study, SubjectStudy, TemplateComparison
 from mtgbn.compare.subject_tables import ALARM_LEVEL
@@ -50,7 +50,8 @@ def study_sentences(study: Study, most: int = 5) -> list[str]:
     if study.n_permutations:
         lines.append(f"Relabelling: {RELABELLING[study.fitting]}.")
     else:
-        lines.append(f"Beware: {INDEPENDENCE} (--permutations 199).")
+        lines.append(f"Beware: {INDEPENDENCE} (--relabellings 199).")
+    lines.append(f"Note: {PAPERS_WAY}.")
     return lines
 
 

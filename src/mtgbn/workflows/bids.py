@@ -28,7 +28,8 @@ def run_bids(
     out : path
         The folder for the series; the group level writes to its subfolder ``group``.
     level : {"participant", "group"}
-        "participant": extract series from the images. "group": compare the groups with these series.
+        "participant": extract series from the images. "group": test with these series what connections
+        depend on.
     participants : path, optional
         For the group level: the table of participants; default: participants.tsv of the dataset or of
         its derivatives.
@@ -51,8 +52,8 @@ def run_bids(
     ...     _ = (folder / "participants.tsv").write_text(table)
     ...     quick = {"n_draws": 8, "n_restarts": 0, "max_iter": 2}
     ...     run = run_bids(folder, folder, "group", parameters=quick, report=False)
-    >>> run.study.names_a
-    ('sub-0', 'sub-1')
+    >>> run.study.design.subjects
+    ('sub-0', 'sub-1', 'sub-2', 'sub-3')
     """
     if level == "participant":
         return extract_folder(bids_dir, out, **settings)

@@ -1,23 +1,24 @@
 """From data and a table of participants to the folder of a comparison."""
 
-import contextlib
-import json
 import os
-import shutil
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import mtgbn
-from mtgbn._utils.files import locked, read_json, write_json
 from mtgbn._utils.names import listed, unknown_name
 from mtgbn.compare.cohort import Cohort, read_cohort, task_of
-from mtgbn.compare.comparison_folder import ABOUT_FILE, TABLES, write_study
+from mtgbn.compare.comparison_folder import write_study
+from mtgbn.compare.design_folder import Question, plan_design, with_checkpoints
+from mtgbn.compare.design_study import DesignStudy, compare_design
+from mtgbn.compare.design_tables import fit_warnings, is_converged
+from mtgbn.compare.fitting import without_convergence_warnings
 from mtgbn.compare.participants import (
     Participants,
+    all_groups,
     choose_groups,
     is_control,
     participant_of,
@@ -29,31 +30,32 @@ from mtgbn.compare.templates import find_templates
 from mtgbn.errors import CollinearityWarning, InputError
 from mtgbn.learn import MTGBN
 from mtgbn.report.page import REPORT_FILE
-from mtgbn.results.folder import RESULT_FILE
 from mtgbn.tasks.data_warnings import data_warnings
+from mtgbn.workflows.comparison_owner import owned, refuse_other_files
 from mtgbn.workflows.output_folder import Progress, Tell, add_report, check_output_folder, silent
 
-# Subfolder for checkpoints and stores, and the file in it that says what they belong to.
-_WORK_FOLDER = "work"
-_IDENTITY_FILE = "identity.json"
+AnyStudy = DesignStudy | Study | SubjectStudy
+Way = Literal["design", "paper", "subject"]
+
 _READING: dict[str, Any] = {
     "standardise": False,
     "effective_samples": "bartlett",
     "missing": "error",
 }
-_COMPARISON: dict[str, Any] = {"fitting": "separate", "methods": ("mtgbn",), "n_edges": None}
+_PAPER: dict[str, Any] = {"fitting": "separate", "methods": ("mtgbn",), "n_edges": None}
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Who is compared with whom, over which variables.
+    """Who is compared, over which variables.
 
     Parameters
     ----------
     column : str, optional
         Column of the groups in the table of participants; default: group, diagnosis, dx or similar.
     groups : (str, str), optional
-        Labels of the groups a and b; default: the two labels of the table, controls as b.
+        Only subjects with these labels are compared; in the paper's way they are the groups a and b.
+        Default: all groups; in the paper's way the two labels of the table, controls as b.
     subject, controls : str, optional
         One subject, compared with the group ``controls``; default: the group that it is not in.
     templates, repetition_time : optional
@@ -72,7 +74,7 @@ class ComparisonRun(NamedTuple):
     """The result of `compare_folder`: what was found, and where the tables and the report are."""
 
     folder: Path
-    study: Study | SubjectStudy
+    study: AnyStudy
     cohort: Cohort
     summary: tuple[str, ...]  # what was found, in sentences
     report: Path | None
@@ -81,10 +83,24 @@ class ComparisonRun(NamedTuple):
     @property
     def is_clean(self) -> bool:
         """Whether all subjects with data were used and all fits converged."""
-        converged = isinstance(self.study, SubjectStudy) or all(
-            template.converged for template in self.study.templates
-        )
-        return converged and not self.cohort.excluded
+        study = self.study
+        if self.cohort.excluded:
+            return False
+        if isinstance(study, DesignStudy):
+            return is_converged(study) and not study.design.left_out
+        return isinstance(study, SubjectStudy) or all(each.converged for each in study.templates)
+
+
+class _Job(NamedTuple):
+    """One way of comparing, checked and ready to run."""
+
+    settings: dict[str, Any]  # what decides the result, beyond the data and the learner
+    run: Callable[..., AnyStudy]  # takes the options that all ways have in common
+    sentences: Callable[[Any], list[str]]
+    covariates: Mapping[str, Mapping[str, str]] = {}  # by subject
+    about: Mapping[str, Any] = {}  # more entries of comparison.json
+    notes: tuple[str, ...] = ()
+    first_sentences: tuple[str, ...] = ()  # what will be done, before it is done
 
 
 def compare_folder(
@@ -95,7 +111,8 @@ def compare_folder(
     selection: Selection | None = None,
     reading: Mapping[str, Any] | None = None,
     parameters: Mapping[str, Any] | None = None,
-    comparison: Mapping[str, Any] | None = None,
+    design: Mapping[str, Any] | None = None,
+    paper: Mapping[str, Any] | bool = False,
     seed: int = 1,
     n_jobs: int = -1,
     overwrite: bool = False,
@@ -104,7 +121,10 @@ def compare_folder(
     tell: Tell = silent,
     progress: Progress | None = None,
 ) -> ComparisonRun:
-    r"""Compare two groups of subjects, or one subject with controls, and write tables and a report.
+    r"""Test what connections depend on, or compare one subject with controls; write tables and a report.
+
+    All subjects are learned in one fit that knows neither groups nor covariates, and the strengths of
+    connections are tested by permutation (`mtgbn.compare.compare_design`).
 
     Finished parts are kept in the folder; after an interruption the same call goes on to the same
     result.
@@ -116,14 +136,19 @@ def compare_folder(
     out : path
         The folder for the tables (see `mtgbn.compare.write_study`) and report.html.
     participants : path
-        Table (.tsv or .csv) with the columns participant_id and group, one row per subject.
+        Table (.tsv or .csv) with the column participant_id and columns of groups and covariates, one
+        row per subject.
     selection : Selection, optional
-        Groups, or the subject and its controls, and templates; default: the two groups of the table.
+        Groups, or the subject and its controls, and templates; default: all groups of the table.
     parameters : mapping, optional
         Parameters of `MTGBN` by name.
-    comparison : mapping, optional
-        ``fitting``, ``n_permutations``, ``methods`` and ``n_edges`` of `mtgbn.compare.compare_groups`;
-        only for two groups.
+    design : mapping, optional
+        ``formula``, ``test``, ``contrast``, ``blocks`` and ``n_permutations`` of
+        `mtgbn.compare.compare_design`; default: the groups are tested.
+    paper : bool or mapping
+        Compare two groups in the paper's way, with a fit of each group and tests of counts; a mapping
+        has ``fitting``, ``n_permutations``, ``methods`` and ``n_edges`` of
+        `mtgbn.compare.compare_groups`. It calls many differences where there are none.
     seed, n_jobs : int
         Seed of all results, and number of parallel jobs (-1: all cores).
     overwrite : bool
@@ -143,6 +168,7 @@ def compare_folder(
     >>> from pathlib import Path
     >>> import numpy as np
     >>> rows = np.random.default_rng(0).normal(size=(4, 40, 2))
+    >>> rows[:2, :, 1] += 2 * rows[:2, :, 0]
     >>> quick = {"n_draws": 8, "n_restarts": 0, "max_iter": 2}
     >>> with tempfile.TemporaryDirectory() as name:
     ...     data, out, groups = (Path(name) / each for each in ("data.npz", "out", "groups.csv"))
@@ -150,24 +176,19 @@ def compare_folder(
     ...     table = "participant_id,group\ns1,patient\ns2,patient\ns3,control\ns4,control\n"
     ...     _ = groups.write_text(table)
     ...     run = compare_folder(data, out, groups, parameters=quick, report=False)
-    >>> run.study.label_a, run.study.names_a
-    ('patient', ('s1', 's2'))
+    >>> run.study.design.columns
+    ('Intercept', 'group[T.patient]')
     """
     chosen = Selection() if selection is None else selection
-    if chosen.subject is None and chosen.controls is not None:
-        raise InputError("controls are for the comparison of one subject; name the subject")
-    if chosen.subject is not None and comparison:
-        raise InputError(f"{listed(comparison)} are for the comparison of two groups")
+    way = _way(chosen, design, paper)
+    question = Question(**dict(design or {}))
     reading, parameters = _READING | dict(reading or {}), dict(parameters or {})
     folder = Path(out)
     check_output_folder(folder, data)
-    is_ours = (folder / _WORK_FOLDER / _IDENTITY_FILE).exists()
-    # A run that failed at once leaves an empty folder for its work.
-    if not is_ours and any(path.is_file() for path in folder.rglob("*")):
-        held = "the result of a fit" if (folder / RESULT_FILE).exists() else "other files"
-        raise InputError(f"{str(folder)!r} holds {held}; give a new or empty folder")
-    table = read_participants(participants, chosen.column)
-    labels = _labels(table, chosen)
+    refuse_other_files(folder)
+    needs_groups = way != "design" or question.formula is None or chosen.groups is not None
+    table = read_participants(participants, chosen.column, needs_groups=needs_groups)
+    labels = _labels(table, chosen, way)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CollinearityWarning)
         cohort = read_cohort(
@@ -179,61 +200,165 @@ def compare_folder(
     templates, notes = find_templates(cohort.tasks.variables, chosen.templates)
     notes = (*(str(each.message) for each in caught), *notes, *cohort.notes)
     notes += tuple(data_warnings(cohort.tasks))
-    subject = None
-    if chosen.subject is not None:
-        reasons = {each.name: each.reason for each in cohort.excluded}
-        subject = task_of(chosen.subject, [*cohort.tasks.names, *reasons])
-        if subject in reasons:
-            raise InputError(f"the data of {chosen.subject!r} cannot be used: {reasons[subject]}")
-    _tell_who(tell, cohort, reading, subject, labels[0])
+    estimator = MTGBN(**{"missing": reading["missing"], **parameters})
+    _tell_who(tell, cohort, reading)
+    # Everything that can be refused is refused before an earlier comparison is touched.
+    if way == "design":
+        job = _design_job(cohort, table, question, estimator, templates)
+        for sentence in job.first_sentences:
+            tell(sentence)
+    elif way == "paper":
+        job = _paper_job(cohort, _two(labels), paper, estimator, templates)
+    else:
+        job = _subject_job(cohort, chosen, estimator, templates)
+        tell(f"Controls: {len(cohort.tasks) - 1} subjects of group {(labels or ('',))[0]!r}.")
+    notes += job.notes
     for note in notes:
         tell(f"Note: {note}.")
-    estimator = MTGBN(**{"missing": reading["missing"], **parameters})
-    used = _COMPARISON | dict(comparison or {})
     settings = {
         "reading": reading,
         "participants_column": table.column,
-        "groups": list(labels),
+        "groups": None if labels is None else list(labels),
         "templates": {key: list(variables) for key, variables in templates.items()},
         "learner": {key: value for key, value in parameters.items() if value is not None},
-        **({"fitting": used["fitting"]} if subject is None else {"subject": subject}),
+        **job.settings,
         "seed": seed,
     }
     identity = {"mtgbn": mtgbn.__version__, "labels": list(cohort.groups), **settings}
     identity["data"] = cohort.tasks.fingerprint({})["data"]
-    about = _about(cohort, table, settings, notes) | dict(record or {})
-    series: dict[str, Any] = {"series": cohort.series, "repetition_time": cohort.repetition_time}
-    # Everything that can be refused is refused before an earlier comparison is touched.
-    for_methods = (used["methods"], used["n_edges"], *series.values()) if subject is None else ()
-    check_comparison(cohort.tasks, estimator, templates, subject=subject, for_methods=for_methods)
+    if job.covariates:
+        identity["covariates"] = job.covariates
+    about = _about(cohort, table, settings, notes, job.covariates) | dict(job.about)
+    about |= dict(record or {})
     start = time.monotonic()
-    with _owned(folder, identity, overwrite) as work:
-        options: dict[str, Any] = {
-            "templates": templates,
-            "random_state": seed,
-            "n_jobs": n_jobs,
-            "folder": work,
-            "progress": progress,
-        }
-        study: Study | SubjectStudy
-        if subject is not None:
-            study = compare_one(cohort.tasks, subject, estimator, **options)
-            summary = subject_sentences(study)
-        else:
-            is_a = cohort.is_in(labels[0])
-            options |= {"labels": labels, **used, **series}
-            study = compare_groups(cohort.tasks, is_a, estimator, **options)
-            summary = study_sentences(study)
-            summary += [f"Warning: {each}." for one in study.templates for each in one.warnings]
+    with owned(folder, identity, overwrite) as work:
+        study = job.run(
+            templates=templates,
+            random_state=seed,
+            n_jobs=n_jobs,
+            folder=work,
+            progress=progress,
+        )
         (folder / REPORT_FILE).unlink(missing_ok=True)  # the report of the tables replaced now
         write_study(study, folder, about)
         page = add_report(folder, tell, study, about=about) if report else None
-    return ComparisonRun(folder, study, cohort, tuple(summary), page, time.monotonic() - start)
+    summary = tuple(job.sentences(study))
+    return ComparisonRun(folder, study, cohort, summary, page, time.monotonic() - start)
 
 
-def _labels(table: Participants, chosen: Selection) -> tuple[str, ...]:
-    """Return the labels of the groups to read: two, or the label of the controls."""
+def _way(
+    chosen: Selection, design: Mapping[str, Any] | None, paper: Mapping[str, Any] | bool
+) -> Way:
+    """Which way of comparing is meant; options of another way are refused."""
+    is_paper = paper is not False
+    if chosen.subject is None and chosen.controls is not None:
+        raise InputError("controls are for the comparison of one subject; name the subject")
+    if chosen.subject is not None and (design or is_paper):
+        given = "a design" if design else "the paper's way"
+        raise InputError(f"{given} is for the comparison of groups, not of one subject")
+    if is_paper and design:
+        raise InputError(
+            f"{listed(design)} are for the comparison by a design; leave them out, or the paper's way"
+        )
+    return "subject" if chosen.subject is not None else "paper" if is_paper else "design"
+
+
+def _design_job(
+    cohort: Cohort,
+    table: Participants,
+    question: Question,
+    estimator: MTGBN,
+    templates: Mapping[str, Sequence[str]],
+) -> _Job:
+    plan = plan_design(cohort, table, question)
+    used = [cohort.tasks.names.index(name) for name in plan.design.subjects]
+    check_comparison(cohort.tasks[used], estimator, templates)
+    held = listed(plan.design.nuisance, 8)
+    first = [f"Tested: {plan.design.tested!r}" + f"; held constant: {held}" * bool(held) + "."]
+    first += [
+        f"Left out: {name}: has no value in column {column!r}."
+        for name, column in plan.design.left_out.items()
+    ]
+
+    def run(*, folder: Path, **options: Any) -> DesignStudy:
+        with without_convergence_warnings():  # the result has them
+            return compare_design(
+                cohort.tasks,
+                plan.table,
+                plan.formula,
+                with_checkpoints(estimator, folder),
+                **(options | question.tests | {"n_permutations": question.n_permutations}),
+            )
+
+    def sentences(study: DesignStudy) -> list[str]:
+        warned = [f"Warning: {each}." for each in fit_warnings(study)]
+        return [*study.in_words(), f"Effect: {plan.effect}.", *warned]
+
+    return _Job(
+        settings={"design": asdict(question) | {"formula": plan.formula}},
+        run=run,
+        sentences=sentences,
+        covariates=plan.covariates,
+        about={"effect": plan.effect},
+        notes=plan.notes,
+        first_sentences=tuple(first),
+    )
+
+
+def _paper_job(
+    cohort: Cohort,
+    labels: tuple[str, str],
+    paper: Mapping[str, Any] | bool,
+    estimator: MTGBN,
+    templates: Mapping[str, Sequence[str]],
+) -> _Job:
+    used = _PAPER | (dict(paper) if isinstance(paper, Mapping) else {})
+    series: dict[str, Any] = {"series": cohort.series, "repetition_time": cohort.repetition_time}
+    for_methods = (used["methods"], used["n_edges"], *series.values())
+    check_comparison(cohort.tasks, estimator, templates, for_methods=for_methods)
+    is_a = cohort.is_in(labels[0])
+
+    def run(**options: Any) -> Study:
+        options |= {"labels": labels, **used, **series}
+        return compare_groups(cohort.tasks, is_a, estimator, **options)
+
+    def sentences(study: Study) -> list[str]:
+        warned = [f"Warning: {each}." for one in study.templates for each in one.warnings]
+        return study_sentences(study) + warned
+
+    return _Job({"fitting": used["fitting"]}, run, sentences)
+
+
+def _subject_job(
+    cohort: Cohort,
+    chosen: Selection,
+    estimator: MTGBN,
+    templates: Mapping[str, Sequence[str]],
+) -> _Job:
+    assert chosen.subject is not None
+    reasons = {each.name: each.reason for each in cohort.excluded}
+    subject = task_of(chosen.subject, [*cohort.tasks.names, *reasons])
+    if subject in reasons:
+        raise InputError(f"the data of {chosen.subject!r} cannot be used: {reasons[subject]}")
+    check_comparison(cohort.tasks, estimator, templates, subject=subject)
+
+    def run(**options: Any) -> SubjectStudy:
+        return compare_one(cohort.tasks, subject, estimator, **options)
+
+    return _Job({"subject": subject}, run, subject_sentences)
+
+
+def _two(labels: tuple[str, ...] | None) -> tuple[str, str]:
+    assert labels is not None
+    first, second = labels
+    return first, second
+
+
+def _labels(table: Participants, chosen: Selection, way: Way) -> tuple[str, ...] | None:
+    """Return the labels of the groups to read, or that of the controls; None: all participants."""
     subject, controls = chosen.subject, chosen.controls
+    if way == "design":
+        return None if table.column is None else all_groups(table, chosen.groups)
     if subject is None:
         return choose_groups(table, chosen.groups)
     if controls is not None:
@@ -266,17 +391,13 @@ def _labels(table: Participants, chosen: Selection) -> tuple[str, ...]:
     return (second if own == first else first,)
 
 
-def _tell_who(
-    tell: Tell, cohort: Cohort, reading: Mapping[str, Any], subject: str | None, label: str
-) -> None:
+def _tell_who(tell: Tell, cohort: Cohort, reading: Mapping[str, Any]) -> None:
     tasks, n_rows = cohort.tasks, cohort.n_rows
     tell(
         f"{len(tasks)} subjects over {tasks.n_variables} variables; rows {n_rows.min()} to "
         f"{n_rows.max()}, worth n = {tasks.ns.min():.4g} to {tasks.ns.max():.4g} samples "
         f"(--effective-samples {reading['effective_samples']})."
     )
-    if subject is not None:
-        tell(f"Controls: {len(tasks) - 1} subjects of group {label!r}.")
     for each in cohort.excluded:
         tell(f"Excluded: {each.name}: {each.reason}.")
     if cohort.without_data:
@@ -286,7 +407,11 @@ def _tell_who(
 
 
 def _about(
-    cohort: Cohort, table: Participants, settings: dict[str, Any], notes: Sequence[str]
+    cohort: Cohort,
+    table: Participants,
+    settings: dict[str, Any],
+    notes: Sequence[str],
+    covariates: Mapping[str, Mapping[str, str]],
 ) -> dict[str, Any]:
     """Return what comparison.json says about the data and the settings."""
     tasks = cohort.tasks
@@ -294,7 +419,13 @@ def _about(
         "settings": settings,
         "repetition_time": cohort.repetition_time,
         "subjects": [
-            {"subject": name, "group": group or None, "rows": int(rows), "n": float(n)}
+            {
+                "subject": name,
+                "group": group or None,
+                "rows": int(rows),
+                "n": float(n),
+                **({"covariates": dict(covariates[name])} if name in covariates else {}),
+            }
             for name, group, rows, n in zip(
                 tasks.names, cohort.groups, cohort.n_rows, tasks.ns, strict=True
             )
@@ -305,42 +436,3 @@ def _about(
         "participants_table": Path(table.source).name,
         "warnings": list(notes),
     }
-
-
-@contextlib.contextmanager
-def _owned(folder: Path, identity: dict[str, Any], overwrite: bool) -> Iterator[Path]:
-    """Lock the folder, and return its subfolder for work in progress of the same data and settings."""
-    is_new = not folder.exists()
-    work = folder / _WORK_FOLDER
-    work.mkdir(parents=True, exist_ok=True)
-    try:
-        with locked(folder):
-            earlier = read_json(work / _IDENTITY_FILE)
-            if earlier and earlier != json.loads(json.dumps(identity)):
-                if not overwrite:
-                    raise InputError(
-                        f"{str(folder)!r} holds a comparison of other data or settings; use another "
-                        "folder, or --overwrite"
-                    )
-                _empty(folder)
-            for part in folder.rglob(".*.part"):
-                if part.is_file():
-                    part.unlink(missing_ok=True)
-            write_json(work / _IDENTITY_FILE, identity)
-            yield work
-            for checkpoint in work.glob("*/group-*.npz"):  # large, and not needed any more
-                checkpoint.unlink()
-    except (InputError, OSError):
-        files = {path.name for path in folder.rglob("*") if path.is_file()}
-        if is_new and files <= {_IDENTITY_FILE}:  # otherwise there is work to resume from
-            shutil.rmtree(folder, ignore_errors=True)
-        raise
-
-
-def _empty(folder: Path) -> None:
-    """Remove the files of an earlier comparison, and no others."""
-    tables = [f"{table}.{kind}" for table in TABLES for kind in ("tsv", "json")]
-    for name in (REPORT_FILE, ABOUT_FILE, *tables):
-        (folder / name).unlink(missing_ok=True)
-    shutil.rmtree(folder / _WORK_FOLDER)
-    (folder / _WORK_FOLDER).mkdir()

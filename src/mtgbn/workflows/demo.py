@@ -1,4 +1,4 @@
-"""The paper's study in small, on simulated series: from nothing to a report."""
+"""Patients and controls, simulated: from nothing to a comparison with a report."""
 
 import os
 import shutil
@@ -80,7 +80,6 @@ def run_demo(
     return compare_folder(
         *(folder / _SERIES, folder / _COMPARISON, folder / _TABLE),
         reading={"standardise": True},
-        comparison={"methods": ["mtgbn", "sig", "gc", "rdcm"]},
         seed=seed,
         overwrite=True,
         record={"simulation": {"description": truth, "altered": altered}},

@@ -1,0 +1,204 @@
+"""From a table of participants and a question to a design that can be carried out.
+
+Everything that can be refused is refused here, before anything is fitted. `with_checkpoints` lets an
+interrupted fit go on.
+"""
+
+import itertools
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mtgbn._utils.arguments import check_count
+from mtgbn._utils.names import listed
+from mtgbn.compare.cohort import Cohort
+from mtgbn.compare.design import Design, make_design
+from mtgbn.compare.design_study import LEVEL
+from mtgbn.compare.design_tables import effect_in_words
+from mtgbn.compare.participants import Participants, participant_of
+from mtgbn.errors import InputError
+from mtgbn.learn import MTGBN
+
+# A covariate with at most this number of different whole numbers may be a code of categories.
+_MOST_CODES = 6
+
+# A name of a column in a formula, and not the name of a function.
+_NAME = re.compile(r"\b[^\W\d]\w*\b(?!\s*\()")
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is tested; as for `mtgbn.compare.compare_design`.
+
+    Without a formula, the groups of the participants are compared.
+    """
+
+    formula: str | None = None
+    test: str | None = None
+    contrast: str | None = None
+    blocks: str | None = None
+    n_permutations: int = 10_000
+
+    def __post_init__(self) -> None:
+        check_count("the number of permutations", self.n_permutations, 1)
+        fewest = math.ceil(1 / LEVEL)
+        if self.n_permutations < fewest:
+            raise InputError(
+                f"{self.n_permutations} permutations are too few: no p-value could be below the level "
+                f"{LEVEL:g}. Use at least {fewest}; ten thousand cost seconds"
+            )
+        if self.formula is None and self.test is not None:
+            raise InputError(
+                f"without a formula the groups are tested; give a formula that has {self.test!r}, such "
+                f"as 'group + {self.test}'"
+            )
+
+    @property
+    def tests(self) -> dict[str, Any]:
+        """Options of `make_design`."""
+        return {"test": self.test, "contrast": self.contrast, "blocks": self.blocks}
+
+
+class Plan(NamedTuple):
+    """A design that can be carried out."""
+
+    formula: str
+    table: dict[str, dict[str, str]]  # values of every subject by column
+    design: Design
+    covariates: dict[str, dict[str, str]]  # the same of the columns that the design uses
+    effect: str  # what a positive effect means
+    notes: tuple[str, ...]
+
+
+def plan_design(cohort: Cohort, participants: Participants, question: Question) -> Plan:
+    """Make the design of the subjects with data; refuse what cannot be tested."""
+    if cohort.tasks.incomplete:
+        names = listed([cohort.tasks.names[t] for t in sorted(cohort.tasks.incomplete)])
+        raise InputError(
+            f"strengths of connections need complete data, and {names} lack values; fill them in, or "
+            "leave these subjects out"
+        )
+    owners = {task: participant_of(task, participants.values) or "" for task in cohort.tasks.names}
+    columns = next(iter(participants.values.values()))
+    texts = [each for each in (question.formula, *question.tests.values()) if each]
+    spelling = _spelling(columns, texts)
+    table = {
+        task: {spelling[name]: cell for name, cell in participants.values[owner].items()}
+        for task, owner in owners.items()
+    }
+    formula = question.formula
+    if formula is None:
+        assert participants.column is not None
+        formula = _group_formula(spelling[participants.column], cohort.groups)
+    design = make_design(table, formula, **question.tests)
+    used = [
+        name
+        for name in dict.fromkeys([*_NAME.findall(formula), *filter(None, [question.blocks])])
+        if name in spelling.values()
+    ]
+    covariates = {task: {name: values[name] for name in used} for task, values in table.items()}
+    values = {name: [covariates[task][name] for task in design.subjects] for name in used}
+    notes = [*_notes_on_codes(formula, values), *_notes_on_orders(design)]
+    return Plan(
+        formula=formula,
+        table=table,
+        design=design,
+        covariates=covariates,
+        effect=effect_in_words(design, **_reference(design, values)),
+        notes=tuple(notes),
+    )
+
+
+def with_checkpoints(estimator: MTGBN, folder: Path) -> MTGBN:
+    """The estimator, whose fits keep checkpoints in a folder: one per fit, in their order.
+
+    A comparison makes copies of its estimator, which have the same class and parameters, and fits each
+    once. So the class is what can tell them where to keep checkpoints.
+    """
+    kind, numbers = type(estimator), itertools.count()
+
+    def fit(self: Any, tasks: Any, **options: Any) -> Any:
+        own = folder / f"template-{next(numbers)}"
+        own.mkdir(parents=True, exist_ok=True)
+        self.__class__ = kind  # from now on an estimator like all others
+        return self.fit(tasks, checkpoint=own / "group-all.npz", **options)
+
+    keeping = type(kind.__name__, (kind,), {"fit": fit, "__doc__": kind.__doc__})
+    return keeping(**estimator.get_params())
+
+
+def _spelling(columns: Sequence[str] | Mapping[str, Any], texts: Sequence[str]) -> dict[str, str]:
+    """Columns, which are read in lower case, as the user spells them; _ for what no name may have."""
+    words = [word for text in texts for word in _NAME.findall(text)]
+    given = {word.lower(): word for word in words} | {
+        word: word for word in words if word.islower()
+    }
+    names = {column: re.sub(r"\W+", "_", column) for column in columns}
+    return {column: given.get(name, name) for column, name in names.items()}
+
+
+def _group_formula(column: str, labels: Sequence[str]) -> str:
+    """The formula that compares groups; labels such as 1 and 2 are categories, not numbers."""
+    return f"C({column})" if all(map(_is_number, labels)) else column
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def _reference(design: Design, values: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """The category with which others are compared, as an option of `effect_in_words`, if it is clear."""
+    first = int(np.flatnonzero(design.contrast[0])[0])
+    term = design.columns[first].partition("[T.")[0]
+    name = re.sub(r"^C\((.*)\)$", r"\1", term)
+    start = f"{term}[T."
+    compared = {each[len(start) : -1] for each in design.columns if each.startswith(start)}
+    others = [
+        label
+        for label in dict.fromkeys(values.get(name, ()))
+        if label not in compared and not (_is_number(label) and str(float(label)) in compared)
+    ]
+    return {"reference": repr(others[0])} if len(others) == 1 else {}
+
+
+def _notes_on_codes(formula: str, values: Mapping[str, Sequence[str]]) -> list[str]:
+    """Warn of numbers that may be codes of categories, such as sites 1, 2 and 3."""
+    notes = []
+    for name, cells in values.items():
+        different = set(cells)
+        is_code = 2 < len(different) <= _MOST_CODES and all(map(str.isdigit, different))
+        if is_code and re.search(rf"(?<!C\()\b{name}\b", formula):
+            notes.append(
+                f"column {name!r} has {len(different)} whole numbers, which are taken as a quantity; if "
+                f"they are categories, write C({name})"
+            )
+    return notes
+
+
+def _notes_on_orders(design: Design) -> list[str]:
+    """Warn if there are so few different orders of the subjects that no p-value can be small."""
+    blocks = np.zeros(len(design.matrix), int) if design.blocks is None else design.blocks
+    logarithm = 0.0
+    for block in np.unique(blocks):
+        rows = np.round(design.matrix[blocks == block], 12)
+        counts = np.unique(rows, axis=0, return_counts=True)[1]
+        logarithm += math.lgamma(len(rows) + 1) - sum(math.lgamma(count + 1) for count in counts)
+    sizes = np.unique(design.matrix, axis=0, return_counts=True)[1]
+    # Two groups of the same size can change their names: every order has a twin.
+    twins = 2 if len(sizes) == 2 and sizes[0] == sizes[1] else 1
+    smallest = twins * math.exp(-logarithm)
+    if smallest <= LEVEL:
+        return []
+    return [
+        f"{len(design.matrix)} subjects have {math.exp(logarithm):.0f} different orders only, so that "
+        f"no p-value can be below {smallest:.2g}: nothing can be found at the level {LEVEL:g}. Compare "
+        "more subjects"
+    ]

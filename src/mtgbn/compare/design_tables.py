@@ -1,0 +1,305 @@
+"""The tables and matrices of a comparison by a design, and what comparison.json says about it.
+
+Every column is described here, in one place: files, reports and `DesignStudy.to_frame` follow when a
+column is added.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from mtgbn._utils.described_table import DescribedTable, table_of
+from mtgbn._utils.tables import table_text
+from mtgbn.compare.design import Design
+from mtgbn.compare.group_tables import describe_fit
+from mtgbn.graphs import skeleton
+from mtgbn.tasks.data_warnings import unequal_scales
+
+if TYPE_CHECKING:  # it imports this module
+    from mtgbn.compare.design_study import DesignStudy, TestedTemplate
+
+METHOD = (
+    "all subjects were learned jointly in one fit that knows neither groups nor covariates, and the "
+    "strength of every connection (partial correlation given the parents in the learned networks) was "
+    "tested by exchanging subjects (Freedman and Lane)"
+)
+
+_TEMPLATE = {"template": "set of variables that was compared separately"}
+_PAIR = {
+    "source": "first variable of the connection, i of i -> j; strengths have no direction",
+    "target": "second variable of the connection, j of i -> j",
+}
+CONNECTIONS = {
+    **_TEMPLATE,
+    **_PAIR,
+    "effect": "estimated effect in partial correlation",
+    "low": "lower end of its 95 % confidence interval",
+    "high": "upper end of its 95 % confidence interval",
+    "statistic": "t of the effect, or F if several columns of the design are tested",
+    "p": "two-sided p-value by permutation of the subjects",
+    "p_family": "the same, corrected for all connections of the template: compared with the largest "
+    "statistic of each permutation",
+    "q": "false discovery rate (Benjamini and Hochberg) of p over all connections of the template",
+    "p_enhanced": "corrected p-value after threshold-free enhancement over the network",
+    "strength": "mean partial correlation of all subjects",
+    "joined": "share of the subjects whose network has an edge between both, in either direction",
+    "forward": "share of these edges that go from source to target; n/a without an edge",
+}
+_COMPONENTS = {
+    **_TEMPLATE,
+    "component": "number of the component within the template, the largest first",
+    "connections": "number of its connections",
+    "p": "p-value of this number by permutation, corrected for all components",
+    "threshold": "smallest absolute statistic of a connection that counts",
+    **_PAIR,
+    "statistic": "statistic of this connection",
+}
+_ENDING = {
+    "rows": "rows of data",
+    "n": "degrees of freedom of its data, from the effective samples",
+    "used": "whether the subject was compared",
+    "reason": "why it was not; n/a if it was",
+}
+
+
+class Matrix(NamedTuple):
+    """A relationship matrix in the form of BIDS' extension proposal 17; ``name`` is that of its file."""
+
+    name: str
+    variables: tuple[str, ...]
+    values: np.ndarray
+    sidecar: dict[str, Any]
+
+    @property
+    def tsv(self) -> str:
+        """The file: names of the variables and the full matrix, n/a on the diagonal."""
+        cells = [
+            ["n/a" if np.isnan(value) else repr(value) for value in row]
+            for row in self.values.tolist()
+        ]
+        return table_text([self.variables, *cells])
+
+
+def design_tables(
+    study: "DesignStudy", about: Mapping[str, Any] | None = None
+) -> list[DescribedTable]:
+    """The tables of connections, strengths, components and subjects.
+
+    ``about`` is what comparison.json says beyond the study: values of the covariates, and subjects that
+    were excluded before the comparison.
+    """
+    known = dict(about or {})
+    columns = dict(CONNECTIONS)
+    columns["effect"] += f": {known.get('effect', effect_in_words(study.design))}"
+    rows = [list(row.values()) for row in connection_rows(study)]
+    text = "Tests of every connection, the smallest p-value of each template first"
+    return [
+        table_of("connections", text, columns, rows),
+        _strengths(study),
+        _components(study),
+        _subjects(study, known),
+    ]
+
+
+def connection_rows(study: "DesignStudy") -> list[dict[str, Any]]:
+    """Every connection by the columns of `CONNECTIONS`, the smallest p-value of each template first."""
+    rows = []
+    for template in study.templates:
+        graphs, tests = template.estimator.graphs_, template.tests
+        joined = np.array([skeleton(graph) for graph in graphs]).mean(axis=0)
+        forward = graphs.mean(axis=0)
+        for k in np.lexsort((-np.abs(tests.statistic), tests.p)):
+            i, j = template.pairs[k]
+            values = (
+                *(tests.effect[k], tests.low[k], tests.high[k], tests.statistic[k]),
+                *(tests.p[k], tests.p_family[k], tests.q[k], tests.p_enhanced[k]),
+                *(np.tanh(template.strengths[:, k].mean()), joined[i, j]),
+                forward[i, j] / joined[i, j] if joined[i, j] else np.nan,
+            )
+            cells = [*_names(template, k), *map(float, values)]
+            rows.append(dict(zip(CONNECTIONS, cells, strict=True)))
+    return rows
+
+
+def effect_in_words(design: Design, reference: str = "the reference category") -> str:
+    """What a positive effect means; ``reference`` is the category with which others are compared."""
+    if len(design.contrast) > 1:
+        first = design._replace(contrast=design.contrast[:1])
+        return f"of the {len(design.contrast)} tested columns the first: " + effect_in_words(
+            first, reference
+        )
+    places = np.flatnonzero(design.contrast[0])
+    if len(places) > 1 or design.contrast[0, places[0]] != 1:
+        return f"the contrast {design.tested!r} of partial correlations"
+    column = design.columns[places[0]]
+    if ":" in column:
+        return f"coefficient of {column!r}"
+    category = re.fullmatch(r".*\[T\.(.*)\]", column)
+    words = (
+        f"{category[1]!r} minus {reference}"
+        if category
+        else f"change of the partial correlation per unit of {column!r}"
+    )
+    interacts = any(column in each.split(":") for each in design.columns if ":" in each)
+    return words + ", where the columns that interact with it are 0" * interacts
+
+
+def design_matrices(study: "DesignStudy", effect: str | None = None) -> list[Matrix]:
+    """Effects and corrected p-values of every template as symmetric matrices."""
+    meant = {
+        "effect": effect or effect_in_words(study.design),
+        "pFamily": CONNECTIONS["p_family"],
+    }
+    matrices = []
+    for label, template in zip(_labels(study), study.templates, strict=True):
+        values = {"effect": template.tests.effect, "pFamily": template.tests.p_family}
+        for measure, found in values.items():
+            sidecar = {
+                "Measure": measure,
+                "MeasureDescription": meant[measure],
+                "Weighted": True,
+                "Directed": False,
+                "ValidDiagonal": False,
+                "StorageFormat": "Full",
+                "NonNegative": measure != "effect",
+                "Template": template.name,
+            }
+            matrix = _square(template, found)
+            name = f"seg-{label}_meas-{measure}_relmat"
+            matrices.append(Matrix(name, template.variables, matrix, sidecar))
+    return matrices
+
+
+def describe_design(study: "DesignStudy") -> dict[str, Any]:
+    """What comparison.json says about a comparison by a design."""
+    design = study.design
+    return {
+        "kind": "design",
+        "description": f"strengths of connections, tested along a design: {METHOD}",
+        "answer": study.in_words(),
+        "effect": effect_in_words(design),
+        "design": {
+            "formula": design.formula,
+            "tested": design.tested,
+            "columns": list(design.columns),
+            "contrast": design.contrast.tolist(),
+            "nuisance": list(design.nuisance),
+            "has_blocks": design.blocks is not None,
+            "n_subjects": len(design.subjects),
+            "left_out": design.left_out,
+        },
+        "templates": {
+            each.name: {
+                "variables": list(each.variables),
+                "fit": describe_fit(each.estimator),
+                "permutations": each.tests.n_permutations,
+                "smallest_corrected_p": each.tests.p_any,
+                "threshold_of_components": float(each.tests.threshold),
+            }
+            for each in study.templates
+        },
+        "converged": is_converged(study),
+        "matrices": [f"{each.name}.tsv" for each in design_matrices(study)],
+        "warnings": [*design.notes, *fit_warnings(study)],
+    }
+
+
+def is_converged(study: "DesignStudy") -> bool:
+    """Whether all fits converged."""
+    return all(getattr(each.estimator, "converged_", True) for each in study.templates)
+
+
+def fit_warnings(study: "DesignStudy") -> list[str]:
+    """Warnings of the fits, without those about the data, which `read_cohort` gives once."""
+    return [
+        f"{template.name}: {warning}"
+        for template in study.templates
+        for warning in getattr(template.estimator, "warnings_", ())
+        if warning not in unequal_scales(template.estimator.tasks_)
+    ]
+
+
+def _strengths(study: "DesignStudy") -> DescribedTable:
+    subjects = study.design.subjects
+    columns = {
+        **_TEMPLATE,
+        **_PAIR,
+        **{name: f"partial correlation in {name}" for name in subjects},
+    }
+    rows = [
+        [*_names(template, k), *np.tanh(template.strengths[:, k])]
+        for template in study.templates
+        for k in range(len(template.pairs))
+    ]
+    text = "Strength of every connection in every subject, one column per subject"
+    return table_of("strengths", text, columns, rows)
+
+
+def _components(study: "DesignStudy") -> DescribedTable:
+    rows = [
+        [
+            *(template.name, number, len(component.connections), component.p),
+            *(template.tests.threshold, *_names(template, k)[1:], template.tests.statistic[k]),
+        ]
+        for template in study.templates
+        for number, component in enumerate(template.tests.components, start=1)
+        for k in component.connections
+    ]
+    text = "Network-based statistic: connections above a threshold that hang together"
+    return table_of("components", text, _COMPONENTS, rows)
+
+
+def _subjects(study: "DesignStudy", about: Mapping[str, Any]) -> DescribedTable:
+    """Compared subjects, those without a covariate, excluded ones, and participants without data."""
+    design, tasks = study.design, study.templates[0].estimator.tasks_
+    given = {each["subject"]: each for each in about.get("subjects", ())}
+    values = {name: each["covariates"] for name, each in given.items() if "covariates" in each}
+    columns = {name: f"value of {name}" for each in values.values() for name in each}
+    if not values:
+        columns = {name: "column of the design" for name in design.columns if name != "Intercept"}
+        values = {
+            name: dict(zip(design.columns, row, strict=True))
+            for name, row in zip(design.subjects, design.matrix.tolist(), strict=True)
+        }
+    n_rows = [None] * len(tasks) if tasks.n_rows is None else tasks.n_rows.tolist()
+    sizes = dict(zip(tasks.names, zip(n_rows, tasks.ns.tolist(), strict=True), strict=True))
+    sizes |= {name: (each["rows"], each["n"]) for name, each in given.items() if "rows" in each}
+    reasons: dict[str, str | None] = dict.fromkeys(design.subjects)
+    reasons |= {name: f"has no value of {column!r}" for name, column in design.left_out.items()}
+    reasons |= {each["name"]: each["reason"] for each in about.get("excluded", ())}
+    reasons |= dict.fromkeys(about.get("participants_without_data", ()), "has no data")
+    rows = [
+        [
+            *(name, *(values.get(name, {}).get(column) for column in columns)),
+            *(*sizes.get(name, (None, None)), "no" if reason else "yes", reason),
+        ]
+        for name, reason in reasons.items()
+    ]
+    described = {"subject": "name of the subject", **columns, **_ENDING}
+    return table_of("subjects", "Every subject, compared or not", described, rows)
+
+
+def _names(template: "TestedTemplate", k: int) -> tuple[str, str, str]:
+    i, j = template.pairs[k]
+    return template.name, template.variables[i], template.variables[j]
+
+
+def _square(template: "TestedTemplate", values: np.ndarray) -> np.ndarray:
+    """Values of the connections as a symmetric matrix; nan on the diagonal."""
+    p = len(template.variables)
+    matrix = np.full((p, p), np.nan)
+    i, j = template.pairs.T
+    matrix[i, j] = matrix[j, i] = values
+    return matrix
+
+
+def _labels(study: "DesignStudy") -> list[str]:
+    """Names of the templates as BIDS wants them in file names: letters and digits, no name twice."""
+    labels: list[str] = []
+    for number, template in enumerate(study.templates):
+        label = re.sub(r"[^A-Za-z0-9]", "", template.name)
+        taken = {each.lower() for each in labels}  # some file systems ignore capitals
+        labels.append(f"{label}{number}" if not label or label.lower() in taken else label)
+    return labels
