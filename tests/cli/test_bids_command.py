@@ -63,16 +63,22 @@ def test_participants_are_a_bids_derivative(extracted):
 def test_groups_are_compared_with_the_participants_table(dataset, extracted):
     result = run(dataset, extracted, "group", *QUICK[:-2], "--seed", 2)
     assert result.exit_code in (0, 3), result.output
-    assert "Group a is 'MDD' (2 subjects), group b is 'HC' (2)" in result.output
-    assert len(pd.read_csv(extracted / "group" / "connections.tsv", sep="\t")) == 12 + 6
+    assert "Effect: 'MDD' minus 'HC'." in result.output
+    assert len(pd.read_csv(extracted / "group" / "connections.tsv", sep="\t")) == 6
     about = json.loads((extracted / "group" / "comparison.json").read_text())
-    assert about["direction"].startswith("A[i, j] = 1 means i -> j")
+    assert about["kind"] == "design"
     assert about["settings"]["reading"]["effective_samples"] == "bartlett"
     assert about["repetition_time"] == 2.0
-    assert (extracted / "group" / "edges.json").exists()
+    assert (extracted / "group" / "subjects.json").exists()
     # The tables of the group are no series: the folder can be compared and extended as before.
     again = run(dataset, extracted, "group", *QUICK[:-2], "--seed", 2, "--quiet")
     assert (again.exit_code, again.output) == (result.exit_code, "")
+    paper = (*QUICK[:-2], "--seed", 2, "--paper")
+    refused = run(dataset, extracted, "group", *paper)
+    assert "holds a comparison of other data or settings" in str(refused.exception)
+    replaced = run(dataset, extracted, "group", *paper, "--overwrite")
+    assert "Group a is 'MDD' (2 subjects), group b is 'HC' (2)" in replaced.output
+    assert not list((extracted / "group").glob("*_relmat.*"))
 
 
 @pytest.mark.parametrize(
@@ -80,7 +86,11 @@ def test_groups_are_compared_with_the_participants_table(dataset, extracted):
     [
         (("group",), 1, "holds no series; run this first: mtgbn bids"),
         (("participant", "--participant-label", "01", "09"), 1, "no participant named 'sub-09'"),
-        (("participant", "--permutations", 5), 2, "--permutations has no meaning with participant"),
+        (
+            ("participant", "--permutations", 50),
+            2,
+            "--permutations has no meaning with participant",
+        ),
         (("group", "--radius", 5), 2, "--radius has no meaning with group"),
         (("both",), 2, "'both' is not one of"),
     ],

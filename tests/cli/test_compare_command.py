@@ -1,12 +1,6 @@
-"""`mtgbn compare`: files, exit codes, interruption, and every kind of bad input."""
+"""`mtgbn compare` by a design: files, exit codes, interruption, and every kind of bad input."""
 
 import json
-import os
-import shutil
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -17,13 +11,11 @@ from compare.studies import QUICK, series, write_groups, write_series
 
 from mtgbn import MTGBN, Tasks
 from mtgbn.cli import cli
-from mtgbn.compare import compare_groups, permutation
-from mtgbn.compare.cohort import read_cohort
-from mtgbn.compare.participants import read_participants
-from mtgbn.simulate import simulate_bold_groups
+from mtgbn.compare import compare_design, inference
+from mtgbn.learn import multitask
 
-PROGRAM = [sys.executable, "-c", "from mtgbn.cli import main; main()"]
-FEW = ("v3", "v4", "v2")
+FEW = ("--permutations", 200, *QUICK)
+N_PATIENTS, N_CONTROLS = 5, 5
 
 
 def run(*arguments):
@@ -34,344 +26,298 @@ def contents(folder):
     return {path.name: path.read_bytes() for path in Path(folder).iterdir() if path.is_file()}
 
 
-def failure(*arguments):
-    """The message of a command that fails without a traceback and leaves nothing behind."""
-    result = run(*arguments)
-    assert result.exit_code == 1
-    assert not Path(arguments[1]).exists()
-    return str(result.exception)
+def read(folder, name):
+    return pd.read_csv(Path(folder) / f"{name}.tsv", sep="\t")
+
+
+def add_columns(table, **columns):
+    """Add columns to a table of participants, in place; returns it."""
+    lines = table.read_text().splitlines()
+    for name, values in columns.items():
+        lines = [f"{line}\t{cell}" for line, cell in zip(lines, [name, *values], strict=True)]
+    table.write_text("\n".join(lines) + "\n")
+    return table
 
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
+    """Five patients, who have v3 -> v4, and five controls; some covariates."""
     root = tmp_path_factory.mktemp("study")
-    return root / "data", write_groups(root / "data")
-
-
-@pytest.fixture
-def own_study(tmp_path):
-    return tmp_path / "data", write_groups(tmp_path / "data", 3, 3)
-
-
-@pytest.fixture(scope="module")
-def small(tmp_path_factory, templates):
-    """A study of three patients and three controls, compared; tests copy it."""
-    root = tmp_path_factory.mktemp("small")
-    table = write_groups(root / "data", 3, 3)
-    result = run(root / "data", root / "out", "--group", table, "--templates", templates, *QUICK)
-    assert result.exit_code in (0, 3), result.output
-    return root
-
-
-@pytest.fixture(scope="module")
-def templates(tmp_path_factory):
-    path = tmp_path_factory.mktemp("templates") / "templates.tsv"
-    path.write_text("name\ttemplate\n" + "".join(f"{name}\tT\n" for name in FEW))
-    return path
+    table = write_groups(root / "data", N_PATIENTS, N_CONTROLS)
+    columns = {
+        "Age": [31, 45, 28, 52, 39, 33, 47, 29, 50, 36],
+        "sex": list("mfmfmfmfmf"),
+        "site": list("AABBAABBAB"),
+        "only": list("PPPPPQQQQQ"),
+        "same": [7] * 10,
+        "months": [12 * age for age in (31, 45, 28, 52, 39, 33, 47, 29, 50, 36)],
+        "name": [f"x{k}" for k in range(10)],
+        "pair": [k % 5 for k in range(10)],
+        "scanner": [1, 2, 3, 1, 2, 3, 1, 2, 3, 1],
+        "dx group": [1] * 5 + [2] * 5,
+        "arm": list("aabbccaabb"),
+        "odd": ["a", *"bbbbbcccc"],
+    }
+    return root / "data", add_columns(table, **columns)
 
 
 @pytest.fixture(scope="module")
-def whole(study, templates, tmp_path_factory):
-    """A comparison with everything, never interrupted."""
+def whole(study, tmp_path_factory):
+    """A comparison with a covariate, never interrupted."""
     out = tmp_path_factory.mktemp("whole") / "out"
-    data, table = study
-    options = ("--templates", templates, "--permutations", 3, "--methods", "mtgbn,gc", *QUICK)
-    result = run(data, out, "--group", table, *options, "--jobs", 1, "--seed", 7)
+    options = ("--participants", study[1], "--formula", "group + age + sex", *FEW, "--seed", 7)
+    result = run(study[0], out, *options, "--jobs", 1)
+    assert result.exit_code in (0, 3), result.exception
     return out, options, result
 
 
 def test_the_folder_has_what_python_finds(study, whole):
     out, _, result = whole
-    assert result.exit_code in (0, 3), result.output
-    found = compare_groups(
+    people = pd.read_csv(study[1], sep="\t", index_col=0)
+    found = compare_design(
         Tasks.from_folder(study[0], effective_samples="none"),
-        np.arange(10) < 5,
+        people.rename(columns=str.lower),
+        "group + age + sex",
         MTGBN(n_draws=8, n_restarts=0, max_iter=2),
-        templates={"T": ("v2", "v3", "v4")},
+        n_permutations=200,
         random_state=7,
     )
-    table = pd.read_csv(out / "connections.tsv", sep="\t").query("kind == 'directed'")
-    np.testing.assert_array_equal(table.count_a, found.templates[0].directed.count_a)
-    top = table.iloc[0]
-    assert {top.source, top.target} == {"v3", "v4"}
-    assert (top.count_a, top.count_b, top.more_in) == (5, 0, "patient")
-    assert "Group a is 'patient' (5 subjects), group b is 'control' (5)" in result.output
-    assert "5 of 5 patient, 0 of 5 control" in result.output
-    assert "every relabelling was fitted anew" in result.output
-    assert "in no template, and left out: 'v0', 'v1'" in result.output
+    expected = found.to_frame()
+    pd.testing.assert_frame_equal(read(out, "connections"), expected, check_exact=True)
+    assert tuple(expected.loc[0, ["source", "target"]]) == ("v3", "v4")
+    (template,) = found.templates
+    strengths = read(out, "strengths")
+    np.testing.assert_allclose(
+        strengths[[f"sub-{k:02d}" for k in range(1, 11)]].to_numpy().T, np.tanh(template.strengths)
+    )
+    effect = read(out, "seg-all_meas-effect_relmat").to_numpy()
+    i, j = template.pairs.T
+    np.testing.assert_array_equal(effect[i, j], template.tests.effect)
+    np.testing.assert_array_equal(effect, effect.T)
+    assert np.isnan(np.diag(effect)).all()
     about = json.loads((out / "comparison.json").read_text())
-    assert about["settings"]["seed"] == 7
-    assert about["subjects"][0] == {"subject": "sub-01", "group": "patient", "rows": 80, "n": 79.0}
-    assert about["tests"]["permutation"]["refitted"] is True
-    assert about["excluded"] == []
-    assert {path.name for path in out.iterdir()} == {
-        *("comparison.json", "report.html", "work"),
-        *(
-            f"{name}.{kind}"
-            for name in ("connections", "degrees", "counts", "edges", "methods")
-            for kind in ("tsv", "json")
-        ),
+    assert about["answer"] == found.in_words()
+    assert about["effect"] == "'patient' minus 'control'"
+    assert about["design"]["nuisance"] == ["age", "sex[T.m]"]
+    assert about["settings"]["design"]["n_permutations"] == 200
+    # The answer comes first, what the effect means and where the files are follow.
+    places = [result.output.index(text) for text in (*found.in_words(), "Effect:", "Wrote")]
+    assert places == sorted(places)
+    subjects = read(out, "subjects")
+    assert subjects.columns.tolist() == [
+        *("subject", "group", "age", "sex", "rows", "n", "used", "reason")
+    ]
+    assert subjects.age.tolist() == people["Age"].tolist()
+
+
+def test_every_file_is_explained_and_no_other_is_there(whole):
+    out, _, _ = whole
+    tables = ("connections", "strengths", "components", "subjects")
+    matrices = tuple(f"seg-all_meas-{name}_relmat" for name in ("effect", "pFamily"))
+    names = {f"{name}.{kind}" for name in (*tables, *matrices) for kind in ("tsv", "json")}
+    assert {path.name for path in out.iterdir()} - {"report.html"} == {
+        *names,
+        *("comparison.json", "work"),
     }
+    for name in tables:
+        described = json.loads((out / f"{name}.json").read_text())
+        assert all(described[column]["Description"] for column in read(out, name).columns)
+    for name in matrices:
+        described = json.loads((out / f"{name}.json").read_text())
+        assert described["StorageFormat"] == "Full"
+        assert described["Directed"] is described["ValidDiagonal"] is False
     assert not list((out / "work").rglob("group-*.npz"))
 
 
-def test_neither_jobs_nor_an_interruption_matter(study, whole, tmp_path, monkeypatch):
-    """The options come first here, as the groups' table may."""
+@pytest.mark.parametrize("step", ["the fit", "the permutations"])
+def test_neither_jobs_nor_an_interruption_matter(study, whole, tmp_path, monkeypatch, step):
     out, options, _ = whole
-    arguments = ("--group", study[1], *options, "--seed", 7)
-    original = permutation._relabelled
+    calls = []
+    is_fit = step == "the fit"
+    place, name = (multitask, "advance_map") if is_fit else (inference, "_orders")
+    original = getattr(place, name)
 
-    def interrupted(k, *rest):
-        if k == 2:
+    def interrupted(*arguments, **keywords):
+        calls.append(name)
+        if len(calls) == (2 if is_fit else 1):
             raise KeyboardInterrupt
-        return original(k, *rest)
+        return original(*arguments, **keywords)
 
-    monkeypatch.setattr(permutation, "_relabelled", interrupted)
-    stopped = run(*arguments, study[0], tmp_path / "b", "--jobs", 1)
-    assert stopped.exit_code == 130
+    monkeypatch.setattr(place, name, interrupted)
+    stopped = run(study[0], tmp_path / "b", *options, "--jobs", 1)
+    assert stopped.exit_code == 130, stopped.exception
     assert "the same command goes on" in stopped.output
     assert not (tmp_path / "b" / "comparison.json").exists()
-    monkeypatch.undo()
-    resumed = run(study[0], *arguments, tmp_path / "b", "--jobs", 2, "--quiet")
-    assert resumed.exit_code in (0, 3)
+    assert len(list((tmp_path / "b" / "work").rglob("group-all.npz"))) == 1
+    calls.clear()
+
+    def counted(*arguments, **keywords):
+        calls.append(name)
+        return original(*arguments, **keywords)
+
+    monkeypatch.setattr(place, name, counted)
+    resumed = run(study[0], *options, tmp_path / "b", "--jobs", 2, "--quiet")
+    assert resumed.exit_code in (0, 3), resumed.exception
     assert resumed.output == ""
+    assert len(calls) == 1  # the first of two iterations was not repeated
     assert contents(tmp_path / "b") == contents(out)
 
 
-@pytest.mark.slow
-def test_killed_at_any_moment(study, whole, tmp_path):
-    out, options, _ = whole
-    arguments = [*PROGRAM, "compare", study[0], tmp_path / "out", "--group", study[1], *options]
-    arguments = [str(each) for each in (*arguments, "--seed", 7, "--jobs", 1)]
-    store = tmp_path / "out" / "work" / "template-0" / "permutations.npz"
-    process = subprocess.Popen(arguments, env=os.environ, stderr=subprocess.DEVNULL)
-    while not store.exists():
-        assert process.poll() is None
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert not (tmp_path / "out" / "comparison.json").exists()
-    assert subprocess.run(arguments, capture_output=True, check=False).returncode in (0, 3)
-    assert contents(tmp_path / "out") == contents(out)
-
-
-def test_folders_of_others_are_left_alone(study, whole, tmp_path):
+def test_folders_of_others_are_left_alone_and_settings_are_compared(study, whole, tmp_path):
     out, options, _ = whole
     data, table = study
     before = contents(out)
-    other = run(data, out, "--group", table, *options, "--seed", 8)
-    assert "comparison of other data or settings; use another folder, or --overwrite" in str(
-        other.exception
+    changes = (
+        ("--seed", 8),
+        ("--formula", "group + age"),
+        ("--test", "age"),
+        ("--contrast", "group[T.patient]"),
+        ("--permutations", 300),
+        ("--blocks", "sex"),
+        ("--paper",),
     )
+    for change in changes:
+        used = options[:2] + FEW[2:] if change == ("--paper",) else options
+        other = run(data, out, *used, *change)
+        assert "of other data or settings; use another folder, or --over" in str(other.exception)
     assert contents(out) == before
     (tmp_path / "notes.txt").write_text("mine")
     assert "holds other files" in str(run(data, tmp_path, "--group", table).exception)
-    assert "holds the data" in str(run(data, data, "--group", table).exception)
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
-def test_overwriting_and_asking_for_less(own_study, templates, tmp_path):
-    data, table = own_study
-    arguments = (data, tmp_path / "out", "--group", table, "--templates", templates, *QUICK)
-    assert run(*arguments, "--density", 1, "--groups", "control", "patient").exit_code in (0, 3)
-    methods = pd.read_csv(tmp_path / "out" / "methods.tsv", sep="\t")
-    assert methods.mtgbn_count_a.sum() == methods.mtgbn_count_b.sum() == 3
-    found = run(*arguments, "--overwrite")
-    assert found.exit_code in (0, 3)
-    assert "Group a is 'patient'" in found.output
-    assert "Beware" in found.output
-    assert not (tmp_path / "out" / "methods.tsv").exists()
+def test_other_values_of_a_covariate_are_another_comparison(study, whole, tmp_path):
+    out, options, _ = whole
+    table = tmp_path / "participants.tsv"
+    table.write_text(study[1].read_text().replace("\t31\t", "\t32\t", 1))
+    changed = run(study[0], out, *options, "--participants", table)
+    assert "of other data or settings" in str(changed.exception)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--methods", "foo"), "no method 'foo'"),
-        (("--draws", "5"), "n_draws must be"),
-        (("--subject", "sub-01"), "3 controls are too few"),
-    ],
-)
-def test_what_is_refused_costs_nothing(small, templates, tmp_path, options, message):
-    shutil.copytree(small / "out", tmp_path / "out")
-    groups = ("--group", small / "participants.tsv", "--templates", templates)
-    arguments = (small / "data", tmp_path / "out", *groups, *QUICK)
-    before = contents(tmp_path / "out"), contents(tmp_path / "out" / "work")
-    for more in ((), ("--overwrite", "--seed", 2)):
-        refused = run(*arguments, *options, *more)
-        assert refused.exit_code == 1
-        assert message in str(refused.exception)
-        assert (contents(tmp_path / "out"), contents(tmp_path / "out" / "work")) == before
+def test_the_short_form_tests_the_groups(study, tmp_path):
+    short = run(study[0], tmp_path / "a", "--group", study[1], "--column", "group", *FEW)
+    long = run(study[0], tmp_path / "b", "--participants", study[1], "--formula", "group", *FEW)
+    assert short.exit_code == long.exit_code
+    for name in ("connections.tsv", "strengths.tsv", "components.tsv"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+    assert "Effect: 'patient' minus 'control'." in short.output
 
 
-def test_a_run_that_failed_at_once_can_be_given_again(own_study, tmp_path):
-    """Also with line breaks in names: tables that are written can be read again."""
-    data, table = own_study
-    (tmp_path / "out" / "work").mkdir(parents=True)
-    (tmp_path / "out" / ".strange.part").mkdir()
-    templates = tmp_path / "templates.csv"
-    templates.write_text('name,template\nv3,"T\rx"\nv4,"T\rx"\nv2,"T\rx"\n')
-    out = tmp_path / "out"
-    found = run(data, out, "--group", table, "--templates", templates, *QUICK)
-    assert found.exit_code in (0, 3), found.exception
-    assert (out / "report.html").exists()
+def test_three_groups_are_tested_together_and_two_can_be_chosen(study, tmp_path):
+    data, table = study
+    all_of_them = run(data, tmp_path / "a", "--group", table, "--column", "arm", *FEW)
+    assert all_of_them.exit_code in (0, 3), all_of_them.exception
+    about = json.loads((tmp_path / "a" / "comparison.json").read_text())
+    assert np.shape(about["design"]["contrast"]) == (2, 3)
+    assert "Effect: of the 2 tested columns the first: 'b' minus 'a'." in all_of_them.output
+    two = ("--column", "arm", "--groups", "a", "b")
+    chosen = run(data, tmp_path / "b", "--group", table, *two, *FEW)
+    assert "Not compared: 2 of group 'c'." in chosen.output
+    about = json.loads((tmp_path / "b" / "comparison.json").read_text())
+    assert about["design"]["columns"] == ["Intercept", "arm[T.b]"]
+    assert about["design"]["n_subjects"] == 8
 
 
-@pytest.mark.parametrize("content", ['{"Runs": 3}', '{"Runs": ["a"]}', "[]", "{"])
-def test_files_beside_series_may_be_of_other_programs(own_study, content):
-    data, table = own_study
-    next(data.glob("sub-01*.json")).write_text(content)
-    cohort = read_cohort(data, read_participants(table), ("patient", "control"))
-    assert len(cohort.tasks) == 6
+def test_numbers_as_labels_are_categories_and_columns_may_have_blanks(study, tmp_path):
+    result = run(study[0], tmp_path / "a", "--group", study[1], "--column", "dx group", *FEW)
+    about = json.loads((tmp_path / "a" / "comparison.json").read_text())
+    assert about["design"]["formula"] == "C(dx_group)"
+    assert "minus '1'." in result.output
+    first = read(tmp_path / "a", "connections").iloc[0]
+    assert (first.source, first.target) == ("v3", "v4")
+    assert first.effect < 0  # group 2 are the controls
 
 
-@pytest.mark.parametrize("time", ["NaN", "true", "-2", "0", '"2"', "1" + "0" * 400])
-def test_times_that_are_none(own_study, tmp_path, time):
-    data, table = own_study
-    next(data.glob("sub-01*.json")).write_text(f'{{"RepetitionTime": {time}}}')
-    message = failure(data, tmp_path / "out", "--group", table)
-    assert "not a number of seconds above 0" in message
-    assert "sub-01" in message
+def test_codes_that_are_taken_as_numbers_are_a_note(study, tmp_path):
+    options = ("--participants", study[1], *FEW)
+    result = run(study[0], tmp_path / "a", *options, "--formula", "group + scanner")
+    assert "if they are categories, write C(scanner)" in result.output
+    result = run(study[0], tmp_path / "b", *options, "--formula", "group + C(scanner)")
+    assert "if they are categories" not in result.output
 
 
-def test_who_is_left_out_is_said_and_code_3(own_study, templates, tmp_path):
-    data, table = own_study
+def test_who_is_left_out_is_said_and_code_3(tmp_path):
+    table = write_groups(tmp_path / "data", 4, 4)
+    add_columns(table, age=[30, "n/a", 41, 28, 36, 39, 44, 25])
     flat = series(40, True)
     flat[:, 1] = 0
-    write_series(data, "sub-40", flat)
-    write_series(data, "sub-41", series(41, True))
-    table.write_text(table.read_text() + "sub-40\tpatient\nsub-42\tpatient\n")
-    options = ("--templates", templates, *QUICK)
-    result = run(data, tmp_path / "out", "--group", table, *options)
+    write_series(tmp_path / "data", "sub-40", flat)
+    write_series(tmp_path / "data", "sub-41", series(41, True))
+    with table.open("a") as file:
+        file.write("sub-40\tpatient\t33\nsub-42\tpatient\t34\n")
+    options = ("--participants", table, "--formula", "group + age", *FEW)
+    result = run(tmp_path / "data", tmp_path / "out", *options)
     assert result.exit_code == 3
+    assert "Left out: sub-02: has no value in column 'age'." in result.output
     assert "Excluded: sub-40: task 'sub-40', variable 'v1' is constant" in result.output
     assert "Excluded: sub-41: has no row" in result.output
     assert "Without data: '42'." in result.output
-    about = json.loads((tmp_path / "out" / "comparison.json").read_text())
-    assert [each["name"] for each in about["excluded"]] == ["sub-41", "sub-40"]
-    assert about["participants_without_data"] == ["42"]
-    assert about["groups"]["a"]["n"] == 3
-
-
-def test_one_patient_against_controls(study, templates, tmp_path):
-    data, table = study
-    options = ("--group", table, "--subject", "sub-02", "--templates", templates, *QUICK)
-    result = run(data, tmp_path / "a", *options, "--jobs", 1)
-    assert result.exit_code == 0, result.output
-    found = pd.read_csv(tmp_path / "a" / "departures.tsv", sep="\t")
-    assert set(found.iloc[0][["variable_1", "variable_2"]]) == {"v3", "v4"}
-    assert found.iloc[0].departure == "stronger"
-    assert (found.n_controls == 5).all()
-    assert "Controls against each other" in result.output
-    assert "Not compared: 4 of group 'patient'" in result.output
-    about = json.loads((tmp_path / "a" / "comparison.json").read_text())
-    assert about["subject"] == "sub-02"
-    assert about["controls"]["subjects"] == [f"sub-{k:02d}" for k in range(6, 11)]
-    again = run(data, *options, "--controls", "control", "--jobs", 2, tmp_path / "b")
-    assert again.exit_code == 0
-    assert contents(tmp_path / "b") == contents(tmp_path / "a")
-
-
-def test_simulated_patients_with_known_alterations(tmp_path):
-    """BOLD of two groups through the whole command, with all methods at the same density."""
-    simulated = simulate_bold_groups(
-        6, 6, 150, regions=5, n_altered=1, drift=0.0, strengths=(0.7, 0.9), random_state=3
-    )
-    (tmp_path / "data").mkdir()
-    rows = ["participant_id\tdiagnosis"]
-    for name, values, group in zip(
-        simulated.subjects, simulated.series, simulated.groups, strict=True
-    ):
-        write_series(tmp_path / "data", name, values, simulated.regions, tr=2.5)
-        rows.append(f"{name}\t{group}")
-    (tmp_path / "who.tsv").write_text("\n".join(rows))
-    quick = (*QUICK[:-2], "--standardise", "--methods", "mtgbn,sig,gc,rdcm")
-    result = run(tmp_path / "data", tmp_path / "out", "--group", tmp_path / "who.tsv", *quick)
-    assert result.exit_code in (0, 3), result.output
-    (altered,) = simulated.altered
-    pair = {simulated.regions[altered.source], simulated.regions[altered.target]}
-    found = pd.read_csv(tmp_path / "out" / "connections.tsv", sep="\t")
-    first = found.query("kind == 'undirected'")
-    first = first[
-        first.p_two_sided == first.p_two_sided.min()
-    ]  # one group may have several at once
-    assert pair in [set(each) for each in first[["source", "target"]].to_numpy()]
-    about = json.loads((tmp_path / "out" / "comparison.json").read_text())
-    assert about["settings"]["reading"]["effective_samples"] == "bartlett"
-    assert about["repetition_time"] == 2.5
-    assert all(10 < each["n"] < 140 for each in about["subjects"])
-    methods = pd.read_csv(tmp_path / "out" / "methods.tsv", sep="\t")
-    sums = {methods[f"{name}_count_a"].sum() for name in ("mtgbn", "sig", "gc", "rdcm")}
-    assert len(sums) == 1
-
-
-@pytest.mark.parametrize(
-    ("text", "options", "message"),
-    [
-        ("participant_id\tgroup\n01\tp\n02\tq\n03\tr\n", (), "has 3 labels"),
-        ("participant_id\tgroup\n01\tp\n02\tp\n", (), "the other one is empty"),
-        ("participant_id\tgroup\n01\tp\n02\tq\n03\tq\n", (), "group 'p' has one subject"),
-        ("participant_id\tgroup\n77\tp\n02\tq\n03\tq\n", (), "group 'p' is empty"),
-        ("participant_id\tgroup\n01\tp\n02\tq\n", ("--groups", "p", "x"), "group 'x' is empty"),
-        ("participant_id\tage\n01\t3\n", (), "no column group or diagnosis"),
-        ("participant_id\tgroup\n01\tp\n", ("--column", "dx"), "no column 'dx'"),
-        ("participant_id\tgroup\n01\tp\nsub-01\tq\n", (), "twice"),
-        ("participant_id\tgroup\n77\tp\n78\tq\n", (), "has data; the data are of 'sub-01'"),
-        (None, ("--subject", "sub-77"), "no participant named '77'"),
-        (None, ("--subject", "sub-06"), "'sub-06' is in group 'control', a control"),
-        (None, ("--methods", ","), "there is no method to compare"),
-        (None, ("--methods", "gc", "--tr", "-1"), "a number of seconds above 0; got -1"),
-        (None, ("--methods", "rdcm", "--tr", "nan"), "a number of seconds above 0; got nan"),
-        ("participant_id\tgroup\tGroup\n01\tp\tq\n", (), "has the column 'group' twice"),
-        ('participant_id\tgroup\tnote\n01\tp\t"x\n02\tq\ty\n', (), "an earlier quote"),
-        ("participant_id\tgroup\tnote\n01\tp\t" + "x" * 200_000, (), "field larger"),
-        (None, ("--subject", "77", "--controls", "control"), "no subject named '77'"),
-        (None, ("--subject", "01", "--controls", "healthy"), "no controls 'healthy'"),
-        (None, ("--methods", "mtgbn,pc"), "no method 'pc'"),
-        (None, ("--density", 11), "5 variables have 10 pairs"),
-        (None, ("--templates", "nothing.tsv"), "there is no file 'nothing.tsv'"),
-    ],
-)
-def test_bad_input_is_explained(study, tmp_path, text, options, message):
-    data, table = study
-    if text is not None:
-        table = tmp_path / "participants.tsv"
-        table.write_text(text)
-    assert message in failure(data, tmp_path / "out", "--group", table, *options)
-
-
-def test_a_subject_that_cannot_be_used(own_study, tmp_path):
-    data, table = own_study
-    flat = series(1, True)
-    flat[:, 3] = 2.5
-    write_series(data, "sub-01", flat)
-    message = failure(data, tmp_path / "out", "--group", table, "--subject", "01")
-    assert "the data of '01' cannot be used: task 'sub-01', variable 'v3' is constant" in message
-
-
-def test_dcm_needs_a_tr(own_study, tmp_path):
-    data, table = own_study
-    for path in data.glob("*.json"):
-        path.unlink()
-    message = failure(data, tmp_path / "out", "--group", table, "--methods", "rdcm")
-    assert "give the TR" in message
+    subjects = read(tmp_path / "out", "subjects").set_index("subject")
+    assert (subjects.used == "yes").sum() == 7
+    assert subjects.loc["sub-02", "reason"] == "has no value of 'age'"
+    assert subjects.loc["sub-02", "rows"] == 80
+    assert "constant" in subjects.loc["sub-40", "reason"]
+    assert subjects.loc["42", "reason"] == "has no data"
+    assert "sub-02" not in read(tmp_path / "out", "strengths").columns
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ((), "Missing option '--group'"),
-        (("--group", "TABLE", "--controls", "x"), "--controls is for --subject"),
-        (
-            ("--group", "TABLE", "--subject", "1", "--permutations", "5"),
-            "no meaning with --subject",
-        ),
-        (("--group", "TABLE", "--rounds", "50"), "no meaning with --inference map"),
-        (("--group", "TABLE", "--jobs", "0"), "--jobs must be"),
-        (("--group", "TABLE", "--missing", "em"), "needs --effective-samples none or a number"),
+        (("--formula", "group + weight"), "there is no column named 'weight'"),
+        (("--formula", "odd"), "category 'a' of column 'odd' has one subject"),
+        (("--column", "odd"), "group 'a' has one subject"),
+        (("--formula", "group + same"), "column 'same' is 7.0 in all subjects"),
+        (("--formula", "group + age + months"), "is explained by 'age'"),
+        (("--formula", "name"), "column 'name' has another text in every subject"),
+        (("--formula", "group + only"), "a site that has one group only"),
+        (("--formula", "group", "--blocks", "only"), "blocks by 'only' allow no permutation"),
+        (("--formula", "group", "--permutations", "10"), "10 permutations are too few"),
+        (("--formula", "group", "--test", "age"), "no term of the formula named 'age'"),
+        (("--formula", "group", "--contrast", "age"), "The columns are 'Intercept'"),
+        (("--formula", "group +"), "is not a formula"),
+        (("--formula", "exp(age)"), "calls 'exp'"),
+        (("--formula", "group", "--blocks", "house"), "there is no column named 'house'"),
+        (("--test", "age"), "give a formula that has 'age'"),
+        (("--formula", "group", "--draws", "5"), "n_draws must be"),
+        (("--formula", "group", "--groups", "patient", "x"), "group 'x' is empty"),
+        (("--formula", "group", "--templates", "nothing.tsv"), "there is no file 'nothing.tsv'"),
     ],
 )
-def test_bad_usage(study, tmp_path, options, message):
-    options = [str(study[1]) if each == "TABLE" else each for each in options]
+def test_what_is_refused_costs_nothing(study, whole, tmp_path, monkeypatch, options, message):
+    """One sentence, before the fit; an earlier comparison in the folder stays, also with --overwrite."""
+    monkeypatch.setattr(MTGBN, "fit", lambda *_, **__: pytest.fail("it was fitted"))
+    arguments = ("--participants", study[1], *options, *QUICK[4:])
+    refused = run(study[0], tmp_path / "out", *arguments)
+    assert refused.exit_code == 1
+    assert message in str(refused.exception)
+    assert "\n" not in str(refused.exception)
+    assert not (tmp_path / "out").exists()
+    before = contents(whole[0]), contents(whole[0] / "work")
+    again = run(study[0], whole[0], *arguments, "--overwrite")
+    assert message in str(again.exception)
+    assert (contents(whole[0]), contents(whole[0] / "work")) == before
+
+
+def test_subjects_with_gaps_are_refused_by_name(tmp_path):
+    table = write_groups(tmp_path / "data", 3, 3)
+    rows = series(2, True)
+    rows[3, 2] = np.nan
+    write_series(tmp_path / "data", "sub-02", rows)
+    refused = run(tmp_path / "data", tmp_path / "out", "--group", table, "--missing", "em", *QUICK)
+    assert "need complete data, and 'sub-02' lack values" in str(refused.exception)
+
+
+def test_two_templates_have_a_matrix_each(study, tmp_path):
+    templates = tmp_path / "templates.tsv"
+    names = {"v0": "T 1", "v1": "T 1", "v2": "T-1", "v3": "T-1"}
+    templates.write_text("name\ttemplate\n" + "".join(f"{k}\t{v}\n" for k, v in names.items()))
+    options = ("--group", study[1], "--column", "group", "--templates", templates, *FEW)
     result = run(study[0], tmp_path / "out", *options)
-    assert result.exit_code == 2
-    assert message in result.output
+    assert result.exit_code in (0, 3), result.exception
+    about = json.loads((tmp_path / "out" / "comparison.json").read_text())
+    effects = [name for name in about["matrices"] if "effect" in name]
+    assert effects == ["seg-T1_meas-effect_relmat.tsv", "seg-T11_meas-effect_relmat.tsv"]
+    for name, variables in zip(effects, (["v0", "v1"], ["v2", "v3"]), strict=True):
+        assert pd.read_csv(tmp_path / "out" / name, sep="\t").columns.tolist() == variables
+    assert read(tmp_path / "out", "connections").template.tolist() == ["T 1", "T-1"]

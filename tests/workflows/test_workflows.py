@@ -1,5 +1,7 @@
 """What commands do, called from Python; how it goes is tested with the commands."""
 
+import json
+
 import numpy as np
 import pytest
 from compare.studies import write_groups
@@ -46,9 +48,32 @@ def test_a_fit_tells_what_it_read_and_returns_the_estimator(study, tmp_path):
 
 
 def test_a_comparison_returns_the_study_that_it_wrote(study, tmp_path):
+    told = []
+    run = compare_folder(
+        *(study[0], tmp_path / "out", study[1]),
+        design={"n_permutations": 50},
+        parameters=QUICK,
+        n_jobs=1,
+        report=False,
+        tell=told.append,
+    )
+    assert run.study.design.tested == "group"
+    assert run.summary[0] == run.study.in_words()[0]
+    assert "Effect: 'patient' minus 'control'." in run.summary
+    about = json.loads((run.folder / "comparison.json").read_text())
+    written = comparison_tables(run.study, about).tables
+    assert set(written) == {"connections", "strengths", "components", "subjects"}
+    for name, table in written.items():
+        assert (run.folder / f"{name}.tsv").read_text() == table.tsv
+    # Three and three subjects have twenty orders, every one with a twin.
+    assert any("no p-value can be below 0.1" in line for line in told)
+
+
+def test_the_papers_way_has_its_labels_in_the_given_order(study, tmp_path):
     run = compare_folder(
         *(study[0], tmp_path / "out", study[1]),
         selection=Selection(groups=("control", "patient")),
+        paper=True,
         parameters=QUICK,
         n_jobs=1,
         report=False,
@@ -66,12 +91,25 @@ def test_bad_use_is_explained(study, tmp_path):
         fit_folder(data, tmp_path / "out", if_exists="replace")
     with pytest.raises(InputError, match="controls are for the comparison of one subject"):
         compare_folder(data, tmp_path / "out", table, selection=Selection(controls="control"))
-    with pytest.raises(InputError, match="'fitting' are for the comparison of two groups"):
-        compare_folder(
-            *(data, tmp_path / "out", table),
-            selection=Selection(subject="sub-01"),
-            comparison={"fitting": "together"},
-        )
+    one = Selection(subject="sub-01")
+    for ways, message in (
+        (
+            {"selection": one, "paper": {"fitting": "together"}},
+            "paper's way is for the comparison of g",
+        ),
+        (
+            {"selection": one, "design": {"formula": "group"}},
+            "a design is for the comparison of groups",
+        ),
+        (
+            {"paper": True, "design": {"formula": "group"}},
+            "'formula' are for the comparison by a des",
+        ),
+        ({"design": {"test": "age"}}, "give a formula that has 'age'"),
+        ({"design": {"n_permutations": 10}}, "10 permutations are too few"),
+    ):
+        with pytest.raises(InputError, match=message):
+            compare_folder(data, tmp_path / "out", table, **ways)
     for call in (
         lambda: extract_folder(data, ""),
         lambda: run_bids(data, "", "group"),

@@ -155,8 +155,8 @@ _selection_options = joined(
         nargs=2,
         metavar="A B",
         help="Only subjects of the groups with these two labels. With --paper differences are A minus "
-        "B. [default: all groups; with --paper the two labels of the table, a usual label of controls is "
-        "B]",
+        "B. [default: all groups; with --paper the two labels of the table, a usual label of controls "
+        "is B]",
     ),
     option(
         "--templates",
@@ -203,8 +203,8 @@ _paper_options = joined(
         "--paper",
         is_flag=True,
         help="Compare two groups in the paper's way: each group is fitted separately, and counts of "
-        "edges are tested. It is not the default, because subjects that are learned jointly copy each other, "
-        "so that it calls many differences where there are none.",
+        "edges are tested. It is not the default, because subjects that are learned jointly copy each "
+        "other, so that it calls many differences where there are none.",
     ),
     option(
         *("--relabellings", "n_relabellings"),
