@@ -120,3 +120,50 @@ def test_few_orders_within_blocks_are_refused():
         make_design(table, "group", blocks="pair")
     more = {f"s{k}": {"group": "ab"[k % 2], "pair": str(k // 2)} for k in range(16)}
     assert make_design(more, "group", blocks="pair").blocks is not None
+
+
+@pytest.mark.parametrize(
+    ("formula", "options", "sizes"),
+    [
+        ("group + age", {}, [16, 16, 16]),
+        ("age + group", {}, None),
+        ("age * sex + group", {"test": "age:sex"}, [24, 24]),
+        ("group * sex", {"test": "group:sex"}, [8] * 6),
+        ("group + age", {"contrast": "group[T.patient] - group[T.mci]"}, [16, 16, 16]),
+        ("center(age) + group", {}, None),
+        ("C(dx) + age", {}, [24, 24]),
+    ],
+)
+def test_groups_of_the_tested_term_may_differ_in_spread(formula, options, sizes):
+    found = make_design(
+        people(48, dx=[str(k % 2) for k in range(48)]), formula, **options
+    ).variance_groups
+    assert sizes is None if found is None else np.bincount(found).tolist() == sizes
+
+
+def test_spreads_of_tiny_groups_are_not_estimated():
+    table = people(24)
+    for k in range(24):
+        table[f"s{k}"]["group"] = "patient" if k < 4 else "control"
+    assert make_design(table, "group").variance_groups is None
+    table["s4"]["group"] = "patient"
+    assert make_design(table, "group").variance_groups is not None
+
+
+def test_a_site_with_one_group_only_is_named():
+    table = people(48)
+    for k, values in enumerate(table.values()):
+        values["group"] = "patient" if k % 2 else "control"
+        values["site"] = "C" if k >= 40 else values["site"]
+    for values in list(table.values())[40:]:
+        values["group"] = "patient"
+    for options in ({"formula": "group + site"}, {"formula": "group", "blocks": "site"}):
+        (note,) = make_design(table, **options).notes
+        assert note.startswith("all subjects with 'C' of 'site' have the same 'group'")
+    both = make_design(table, "group + site", blocks="site")
+    assert both.columns == ("Intercept", "group[T.patient]", "site[T.B]", "site[T.C]")
+    assert np.bincount(both.blocks).tolist() == [21, 19, 8]
+    for values in table.values():
+        values["group"] = "patient" if values["site"] == "A" else "control"
+    with pytest.raises(InputError, match=r"a site that has one group only.*leave one of them out"):
+        make_design(table, "group + site")

@@ -28,6 +28,10 @@ _COLLINEAR = 1e-8
 # A permutation test needs at least this number of orders of the subjects for a p-value of .05.
 _FEWEST_ORDERS = 20
 
+# The spread of a group is estimated only from at least this number of degrees of freedom: about five
+# subjects.
+_FEWEST_DEGREES = 3.5
+
 
 class Design(NamedTuple):
     """What is tested, and what is held constant.
@@ -50,6 +54,9 @@ class Design(NamedTuple):
         Subjects without a value that the design needs, and the column that lacks it.
     notes : tuple of str
         What a reader should know about the design.
+    variance_groups : array (m,) of int, optional
+        Groups of the tested term, whose strengths may differ in spread. None if the term has no
+        groups, or groups that are too small to tell their spread.
 
     Examples
     --------
@@ -68,6 +75,7 @@ class Design(NamedTuple):
     subjects: tuple[str, ...]
     left_out: dict[str, str]
     notes: tuple[str, ...]
+    variance_groups: np.ndarray | None = None
 
     @property
     def nuisance(self) -> tuple[str, ...]:
@@ -164,6 +172,7 @@ def make_design(
             f"{len(subjects)} subjects are too few for a design with {matrix.shape[1]} columns "
             f"({listed(spec.column_names, quote=False)}); leave out covariates"
         )
+    tested_factors = _tested_factors(spec, weights, {**factors, **numbers})
     return Design(
         formula=formula,
         columns=tuple(spec.column_names),
@@ -173,7 +182,11 @@ def make_design(
         blocks=block_of,
         subjects=tuple(subjects),
         left_out=left_out,
-        notes=tuple(_notes(tested, factors, block_of)),
+        notes=(
+            *_notes(tested, factors, block_of),
+            *_one_sided(tested_factors, wanted, factors, blocks),
+        ),
+        variance_groups=_variance_groups(tested_factors, matrix),
     )
 
 
@@ -205,10 +218,15 @@ def _variables(formula: str, names: Sequence[str]) -> list[str]:
     import formulaic
 
     try:
-        needed = {str(name) for name in formulaic.Formula(formula).required_variables}
+        parsed = formulaic.Formula(formula)
     except Exception as error:  # whatever a parser of formulas raises
         reason = str(error).splitlines()[0]
         raise InputError(f"{formula!r} is not a formula: {reason}") from error
+    # The parser overlooks variables within its own functions, such as center(age).
+    inside = {
+        name for name in names if re.search(rf"\(\s*{re.escape(name)}\s*[,)]", formula) is not None
+    }
+    needed = {str(name) for name in parsed.required_variables} | inside
     for name in sorted(needed):
         if name not in names:
             raise unknown_name(name, names, "column")
@@ -363,4 +381,58 @@ def _notes(tested: str, factors: Mapping[str, np.ndarray], blocks: np.ndarray | 
             notes.append(
                 f"{int((sizes == 1).sum())} subjects are alone in their block, and do not change places"
             )
+    return notes
+
+
+def _tested_factors(
+    spec: Any, weights: np.ndarray, values: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """The columns with categories that have a part in what is tested."""
+    has_part = set(np.flatnonzero(weights.any(axis=0)).tolist())
+    terms = [term for term, places in spec.term_indices.items() if has_part & set(places)]
+    categorical = {str(factor) for factor in spec.factor_contrasts}
+    names = {
+        str(variable)
+        for term in terms
+        for factor in term.factors
+        if str(factor) in categorical
+        for variable in spec.factor_variables[factor]
+    }
+    return {name: values[name] for name in sorted(names) if name in values}
+
+
+def _variance_groups(factors: Mapping[str, np.ndarray], matrix: np.ndarray) -> np.ndarray | None:
+    """The group of every subject, or None where there are none or one cannot tell its spread."""
+    if not factors:
+        return None
+    labels = np.array([np.unique(each, return_inverse=True)[1] for each in factors.values()])
+    groups = np.unique(labels, axis=1, return_inverse=True)[1].reshape(-1)
+    basis = np.linalg.qr(matrix)[0]
+    degrees = np.bincount(groups, weights=1 - np.sum(basis**2, axis=1))
+    return groups if (degrees >= _FEWEST_DEGREES).all() else None
+
+
+def _one_sided(
+    tested: Mapping[str, np.ndarray],
+    wanted: Sequence[str],
+    factors: Mapping[str, np.ndarray],
+    blocks: str | None,
+) -> list[str]:
+    """Categories of a nuisance covariate, or blocks, that have one group of a tested column only."""
+    notes = []
+    for name, groups in tested.items():
+        for other in dict.fromkeys([*wanted, *([blocks] if blocks else [])]):
+            if other not in factors or other in tested:
+                continue
+            labels = factors[other]
+            found = {
+                label: set(groups[labels == label].tolist())
+                for label in sorted(set(labels.tolist()))
+            }
+            alone = [label for label, several in found.items() if len(several) == 1]
+            if alone:
+                notes.append(
+                    f"all subjects with {listed(alone)} of {other!r} have the same {name!r}: they tell "
+                    f"nothing about {name!r}, apart from the spread and the other covariates"
+                )
     return notes

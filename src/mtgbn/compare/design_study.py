@@ -17,7 +17,7 @@ from mtgbn._utils.optional import require
 from mtgbn._utils.seeds import seed_sequence
 from mtgbn.compare.design import Design, make_design
 from mtgbn.compare.fitting import AnyEstimator, Progress, RandomState, clone, labelled
-from mtgbn.compare.inference import Tests, contrast_tests, estimates
+from mtgbn.compare.inference import Tests, contrast_tests
 from mtgbn.compare.strengths import connection_strengths
 from mtgbn.compare.study import Templates, check_comparison
 from mtgbn.errors import InputError
@@ -201,12 +201,12 @@ def compare_design(
             design.contrast,
             pairs=pairs,
             blocks=design.blocks,
+            variance_groups=design.variance_groups,
+            shown=np.tanh(strengths),
             n_permutations=n_permutations,
             random_state=order_seed,
             progress=None if report is None else partial(report, "permutations"),
         )
-        effect, low, high = estimates(np.tanh(strengths), design.matrix, design.contrast)
-        found = found._replace(effect=effect, low=low, high=high)
         tested.append(TestedTemplate(name, part.variables, fitted, strengths, pairs, found))
     return DesignStudy(design, tuple(tested))
 

@@ -1,24 +1,19 @@
 """Tests of a linear design at every connection, by permutation (docs/model.md, section 19).
 
 Freedman and Lane (1983): what the nuisance covariates explain is removed from the strengths, the
-residuals are exchanged between subjects, and the whole design is fitted to them. Statistics depend on
-the residuals only through a few scalar products with an orthonormal basis of the design. Thousands of
-permutations are therefore one product of matrices.
-
-For a contrast, the design is divided into tested and nuisance columns as by Winkler et al. (2014).
+residuals are exchanged between subjects, and the whole design is fitted to them. For a contrast, the
+design is divided into tested and nuisance columns as by Winkler et al. (2014).
 """
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import null_space
-from scipy.stats import f as f_distribution
 from scipy.stats import false_discovery_control
-from scipy.stats import t as t_distribution
 
 from mtgbn._utils.compiled import kernel
 from mtgbn._utils.seeds import seed_sequence
+from mtgbn.compare.design_statistics import EqualVariances, VarianceGroups, divide, estimates
 from mtgbn.errors import InputError
 
 # Permutations that are computed at once; a fixed number, so that results do not depend on the memory
@@ -31,28 +26,9 @@ _TOLERANCE = 1e-9
 # p-value, for normal errors, of the default threshold of the network-based statistic.
 _RARE = 0.001
 
-# A statistic is taken to be at most this, where the design explains everything.
-_LARGEST = 1e6
-
 # Threshold-free enhancement: exponents of extent and height (Baggio et al. 2018), and the number of
 # heights over which it is summed, for every map anew.
 _EXTENT, _HEIGHT, _N_HEIGHTS = 0.5, 2.0, 100
-
-
-class Divided(NamedTuple):
-    """A design, divided for one contrast.
-
-    ``tested`` (m, r) and ``nuisance`` (m, q) are orthonormal, and orthogonal to each other.
-    ``effect`` (m, r) has the weights whose products with the strengths are the estimated contrasts,
-    ``scale`` (r,) their standard errors per unit of the residual standard deviation. ``degrees`` are
-    the residual degrees of freedom.
-    """
-
-    tested: np.ndarray
-    nuisance: np.ndarray
-    effect: np.ndarray
-    scale: np.ndarray
-    degrees: int
 
 
 class Component(NamedTuple):
@@ -70,7 +46,8 @@ class Tests(NamedTuple):
     effect, low, high : array
         Estimated contrast with its 95 % confidence interval; of several rows the first.
     statistic : array
-        t of one row, positive where the contrast is; F of several rows.
+        t of one row, positive where the contrast is; F of several rows. With groups of different
+        spread: Welch's t, and about F by Johansen.
     p_parametric : array
         p-value of the statistic for normal errors.
     p : array
@@ -108,26 +85,6 @@ class Tests(NamedTuple):
     n_permutations: int
 
 
-def divide(matrix: np.ndarray, contrast: np.ndarray) -> Divided:
-    """Divide a design (m, k) of full rank into what a contrast (r, k) tests and the rest."""
-    m, k = matrix.shape
-    weights = contrast.T  # (k, r)
-    factor = np.linalg.qr(matrix)[1]
-    # (M'M)^-1 C and the estimates' covariance, by triangular solutions.
-    half = np.linalg.solve(factor.T, weights)
-    solved = np.linalg.solve(factor, half)
-    covariance = half.T @ half
-    effect = matrix @ solved
-    free = null_space(contrast)
-    tested = np.linalg.qr(effect)[0]
-    nuisance = np.empty((m, 0))
-    if free.shape[1]:
-        # The columns that are left when the contrast is 0; they span the reduced model.
-        nuisance = np.linalg.qr(matrix @ free)[0]
-        tested = np.linalg.qr(effect - nuisance @ (nuisance.T @ effect))[0]
-    return Divided(tested, nuisance, effect, np.sqrt(np.diag(covariance)), m - k)
-
-
 def contrast_tests(
     strengths: np.ndarray,
     matrix: np.ndarray,
@@ -135,6 +92,8 @@ def contrast_tests(
     *,
     pairs: np.ndarray,
     blocks: np.ndarray | None = None,
+    variance_groups: np.ndarray | None = None,
+    shown: np.ndarray | None = None,
     threshold: float | None = None,
     n_permutations: int = 10_000,
     random_state: int | np.random.SeedSequence | None = None,
@@ -149,8 +108,14 @@ def contrast_tests(
         Variables that each connection joins, for the enhancement over the network.
     blocks : array (m,), optional
         Subjects are exchanged within a block only.
+    variance_groups : array (m,) of int, optional
+        Groups, numbered from 0, whose strengths may differ in their spread. Statistics are then those
+        of Welch and Johansen. Where spreads are equal the test is as exact as that of t and F.
+    shown : array (m, connections), optional
+        The strengths on the scale of effects and intervals; default: ``strengths``.
     threshold : float, optional
-        Of the network-based statistic; default: the statistic whose p-value for normal errors is .001.
+        Of the network-based statistic; default: the one whose p-value for normal errors is .001. With
+        ``variance_groups`` it is compared with z, or with chi-square per row of the contrast.
     """
     divided = divide(matrix, contrast)
     if divided.degrees < 1:
@@ -159,17 +124,15 @@ def contrast_tests(
             f"{m} subjects are too few for a design with {k} columns; leave out covariates"
         )
     residuals = strengths - divided.nuisance @ (divided.nuisance.T @ strengths)
-    totals = np.einsum("mc,mc->c", residuals, residuals)
-    is_signed = len(contrast) == 1
-    observed = _statistics(divided, residuals, totals, np.arange(len(residuals))[None])[0]
-    sizes = np.abs(observed)
+    statistics = (
+        EqualVariances(divided, residuals)
+        if variance_groups is None
+        else VarianceGroups(divided, residuals, variance_groups)
+    )
+    sizes = statistics.values(np.arange(len(residuals))[None])[0]
     graph = np.ascontiguousarray(pairs, dtype=np.int64)
     if threshold is None:
-        threshold = float(
-            t_distribution.isf(_RARE / 2, divided.degrees)
-            if is_signed
-            else f_distribution.isf(_RARE, len(contrast), divided.degrees)
-        )
+        threshold = statistics.threshold(_RARE)
     found = component_of(sizes, graph, threshold)
     extents = np.bincount(found[found >= 0], minlength=found.max() + 1 if len(found) else 0)
     larger = np.ones(len(extents))
@@ -177,7 +140,7 @@ def contrast_tests(
     counts, family, cluster = (np.ones(len(sizes)) for _ in range(3))
     done = 0
     for orders in _orders(len(residuals), blocks, n_permutations, random_state):
-        values = np.abs(_statistics(divided, residuals, totals, orders))
+        values = statistics.values(orders)
         counts += (values >= sizes * (1 - _TOLERANCE)).sum(axis=0)
         largest = np.sort(values.max(axis=1))
         family += len(orders) - np.searchsorted(largest, sizes * (1 - _TOLERANCE), side="left")
@@ -195,19 +158,17 @@ def contrast_tests(
         Component(np.flatnonzero(found == number), float(larger[number]))
         for number in np.argsort(-extents, kind="stable")
     ]
-    estimate, low, high = estimates(strengths, matrix, contrast)
-    parametric = (
-        2 * t_distribution.sf(sizes, divided.degrees)
-        if is_signed
-        else f_distribution.sf(sizes, len(contrast), divided.degrees)
+    effect, low, high = estimates(
+        strengths if shown is None else shown, matrix, contrast, variance_groups
     )
-    signs = np.sign(estimate) if is_signed else np.ones(len(sizes))
+    observed = statistics.observed()
+    signs = np.sign(divided.effect[:, 0] @ strengths) if len(contrast) == 1 else 1.0
     return Tests(
-        effect=estimate,
+        effect=effect,
         low=low,
         high=high,
-        statistic=signs * sizes,
-        p_parametric=parametric,
+        statistic=signs * observed.statistic,
+        p_parametric=observed.p,
         p=counts,
         p_family=family,
         q=false_discovery_control(counts),
@@ -218,41 +179,6 @@ def contrast_tests(
         p_any=float(family.min()),
         n_permutations=n_permutations,
     )
-
-
-def estimates(
-    values: np.ndarray, matrix: np.ndarray, contrast: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Estimate of the first row of a contrast, and its 95 % confidence interval, by least squares.
-
-    ``values`` are (m, connections); the interval takes the errors to be normal.
-    """
-    divided = divide(matrix, contrast[:1])
-    estimate = divided.effect[:, 0] @ values
-    basis = np.concatenate([divided.tested, divided.nuisance], axis=1)
-    residuals = values - basis @ (basis.T @ values)
-    error = divided.scale[0] * np.sqrt((residuals**2).sum(axis=0) / divided.degrees)
-    half = t_distribution.ppf(0.975, divided.degrees) * error
-    return estimate, estimate - half, estimate + half
-
-
-def _statistics(
-    divided: Divided, residuals: np.ndarray, totals: np.ndarray, orders: np.ndarray
-) -> np.ndarray:
-    """Absolute t, for one row of the contrast, or F, (orders, connections)."""
-    basis = np.concatenate([divided.tested, divided.nuisance], axis=1)
-    r, columns = divided.tested.shape[1], basis.shape[1]
-    # Residual i goes to subject order[i]: its row of the basis meets it there.
-    moved = basis[orders].transpose(0, 2, 1).reshape(-1, basis.shape[0])
-    products = (moved @ residuals).reshape(len(orders), columns, -1)
-    np.square(products, out=products)
-    explained = products[:, :r].sum(axis=1)
-    left = totals - explained - products[:, r:].sum(axis=1)
-    left = np.maximum(left, totals * np.finfo(float).eps * len(residuals))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(explained > 0, explained / left, 0.0) * divided.degrees / r
-    ratio = np.minimum(ratio, _LARGEST)
-    return np.sqrt(ratio) if r == 1 else ratio
 
 
 def _orders(

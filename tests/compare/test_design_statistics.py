@@ -1,0 +1,219 @@
+"""Groups of unequal spread: Welch's and Johansen's statistics, and the level of their permutations."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from mtgbn.compare import inference
+from mtgbn.compare.design_statistics import (
+    EqualVariances,
+    VarianceGroups,
+    divide,
+    estimates,
+)
+
+
+def dummies(groups, *covariates):
+    """Intercept, one column for every group but the first, covariates."""
+    columns = [groups == g for g in range(1, groups.max() + 1)]
+    return np.column_stack([np.ones(len(groups)), *columns, *covariates]).astype(float)
+
+
+def welch_anova(samples):
+    """F, its second degrees of freedom and p, as printed by Welch (1951)."""
+    sizes = np.array([len(each) for each in samples])
+    means = np.array([each.mean() for each in samples])
+    weights = sizes / np.array([each.var(ddof=1) for each in samples])
+    k, mean = len(samples), (weights * means).sum() / weights.sum()
+    spread = ((1 - weights / weights.sum()) ** 2 / (sizes - 1)).sum()
+    between = (weights * (means - mean) ** 2).sum() / (k - 1)
+    f = between / (1 + 2 * (k - 2) / (k**2 - 1) * spread)
+    degrees = (k**2 - 1) / (3 * spread)
+    return f, degrees, stats.f.sf(f, k - 1, degrees)
+
+
+def naive(y, matrix, contrast, groups):
+    """Johansen's statistic with matrices spelled out: estimates, their variance, its uncertainty."""
+    inverse = np.linalg.inv(matrix.T @ matrix)
+    weights = contrast @ inverse @ matrix.T
+    hat = matrix @ inverse @ matrix.T
+    residuals, free = y - hat @ y, 1 - np.diag(hat)
+    estimate, r = weights @ y, len(contrast)
+    parts, degrees = [], []
+    for g in np.unique(groups):
+        is_in = groups == g
+        degrees.append(free[is_in].sum())
+        variance = (residuals[is_in] ** 2).sum() / degrees[-1]
+        parts.append(variance * weights[:, is_in] @ weights[:, is_in].T)
+    total = np.sum(parts, axis=0)
+    shares = [np.linalg.inv(total) @ part for part in parts]
+    a = 0.5 * sum(
+        (np.trace(share @ share) + np.trace(share) ** 2) / d
+        for share, d in zip(shares, degrees, strict=True)
+    )
+    wald = estimate @ np.linalg.inv(total) @ estimate
+    return wald / (r + 2 * a - 6 * a / (r + 2)), r * (r + 2) / (3 * a)
+
+
+def unequal(seed, sizes, spreads, n_connections=10):
+    rng = np.random.default_rng(seed)
+    groups = np.repeat(np.arange(len(sizes)), sizes)
+    strengths = rng.normal(size=(len(groups), n_connections)) * np.array(spreads)[groups][:, None]
+    return strengths, groups
+
+
+def test_two_groups_are_welchs_test():
+    strengths, groups = unequal(0, [9, 17], [2, 1])
+    matrix, contrast = dummies(groups), np.array([[0.0, 1]])
+    divided = divide(matrix, contrast)
+    residuals = strengths - strengths.mean(axis=0)
+    found = VarianceGroups(divided, residuals, groups).observed()
+    expected = stats.ttest_ind(strengths[9:], strengths[:9], equal_var=False)
+    np.testing.assert_allclose(found.statistic, np.abs(expected.statistic), rtol=1e-9)
+    np.testing.assert_allclose(found.p, expected.pvalue, rtol=1e-9)
+    interval = expected.confidence_interval()
+    effect, low, high = estimates(strengths, matrix, contrast, groups)
+    np.testing.assert_allclose(low, interval.low, rtol=1e-9)
+    np.testing.assert_allclose(high, interval.high, rtol=1e-9)
+    np.testing.assert_allclose(effect, strengths[9:].mean(axis=0) - strengths[:9].mean(axis=0))
+
+
+def test_several_groups_are_welchs_analysis_of_variance():
+    strengths, groups = unequal(1, [7, 12, 9, 15], [1, 3, 2, 1])
+    divided = divide(dummies(groups), np.eye(4)[1:])
+    residuals = strengths - strengths.mean(axis=0)
+    found = VarianceGroups(divided, residuals, groups).observed()
+    for c, y in enumerate(strengths.T):
+        f, _, p = welch_anova([y[groups == g] for g in range(4)])
+        assert found.statistic[c] == pytest.approx(f, rel=1e-9)
+        assert found.p[c] == pytest.approx(p, rel=1e-8)
+
+
+@pytest.mark.parametrize("r", [1, 2])
+def test_statistics_of_permutations_are_those_of_matrices_spelled_out(r):
+    strengths, groups = unequal(2, [8, 11, 9], [1, 2, 3], n_connections=3)
+    rng = np.random.default_rng(3)
+    matrix = dummies(groups, rng.normal(size=28), rng.normal(size=28))
+    strengths += matrix[:, 3:4]
+    contrast = np.eye(5)[1 : 1 + r]
+    divided = divide(matrix, contrast)
+    fitted = divided.nuisance @ (divided.nuisance.T @ strengths)
+    statistics = VarianceGroups(divided, strengths - fitted, groups)
+    orders = np.array([rng.permutation(28) for _ in range(6)])
+    found = statistics.values(orders)
+    for row, order in zip(found, orders, strict=True):
+        permuted = fitted.copy()
+        permuted[order] += strengths - fitted
+        for c in range(3):
+            f, nu = naive(permuted[:, c], matrix, contrast, groups)
+            standard = (nu + r / 2 - 1) * np.log(1 + r * f / nu) / r
+            assert row[c] == pytest.approx(np.sqrt(standard) if r == 1 else standard, rel=1e-9)
+
+
+def test_standardised_statistics_have_the_quantiles_of_the_normal_distribution():
+    """z of Welch's t of many samples, against the exact transformation of its p-value."""
+    strengths, groups = unequal(4, [10, 30], [2, 1], n_connections=400)
+    divided = divide(dummies(groups), np.array([[0.0, 1]]))
+    statistics = VarianceGroups(divided, strengths - strengths.mean(axis=0), groups)
+    found = statistics.values(np.arange(40)[None])[0]
+    exact = stats.norm.isf(statistics.observed().p / 2)
+    np.testing.assert_allclose(found, exact, atol=0.02)
+    assert statistics.threshold(0.05) == pytest.approx(1.96, abs=0.001)
+
+
+def test_one_group_has_the_same_estimates_as_no_groups():
+    strengths, groups = unequal(5, [10, 12], [1, 2])
+    matrix, contrast = dummies(groups), np.array([[0.0, 1]])
+    alone = np.zeros(22, dtype=int)
+    for one, none in zip(
+        estimates(strengths, matrix, contrast, alone),
+        estimates(strengths, matrix, contrast),
+        strict=True,
+    ):
+        np.testing.assert_allclose(one, none, rtol=1e-10)
+    divided = divide(matrix, contrast)
+    residuals = strengths - strengths.mean(axis=0)
+    np.testing.assert_allclose(
+        VarianceGroups(divided, residuals, alone).observed().statistic,
+        EqualVariances(divided, residuals).observed().statistic,
+        rtol=1e-9,
+    )
+
+
+def test_constant_strengths_and_perfect_fits_give_no_nan():
+    strengths, groups = unequal(6, [8, 9, 10], [1, 1, 1])
+    strengths[:, 0] = 0.0
+    strengths[:, 1] = groups == 1
+    strengths[groups == 2, 2] = 1.0
+    found = inference.contrast_tests(
+        *(strengths, dummies(groups), np.eye(3)[1:]),
+        pairs=np.array(np.triu_indices(5, 1)).T,
+        variance_groups=groups,
+        n_permutations=50,
+        random_state=0,
+    )
+    assert found.p[0] == 1
+    assert found.p[1] == pytest.approx(1 / 51)
+    for name in ("effect", "low", "high", "statistic", "p", "p_family", "q", "enhanced"):
+        assert np.isfinite(getattr(found, name)).all(), name
+
+
+def levels(make, n_studies, variance_groups=True, n_permutations=199):
+    """p-values of single connections and smallest corrected ones, over studies without a difference."""
+    single, family = [], []
+    pairs = np.array(np.triu_indices(10, 1)).T
+    for seed in range(n_studies):
+        strengths, matrix, groups, blocks = make(np.random.default_rng(seed), len(pairs))
+        found = inference.contrast_tests(
+            *(strengths, matrix, np.eye(matrix.shape[1])[1:2]),
+            pairs=pairs,
+            blocks=blocks,
+            variance_groups=groups if variance_groups else None,
+            n_permutations=n_permutations,
+            random_state=seed,
+        )
+        single.append(found.p[seed % len(pairs)])
+        family.append(found.p_any)
+    # p-values are multiples of 1/(n + 1).
+    jitter = np.random.default_rng(0).random(n_studies) / (n_permutations + 1)
+    return np.array(single) - jitter, np.array(family)
+
+
+def two_sites(rng, n_connections):
+    """Sites with their own level, twice the noise in one, and other shares of the groups."""
+    site = np.repeat([0, 1], 20)
+    group = np.concatenate([np.arange(20) % 3 == 0, np.arange(20) % 2 == 0]).astype(int)
+    strengths = rng.normal(size=(40, n_connections)) * (1 + site)[:, None] + 2 * site[:, None]
+    return strengths, np.column_stack([np.ones(40), group, site]), group, site
+
+
+def unbalanced_covariate(rng, n_connections):
+    """Ages differ between the groups, and change all strengths."""
+    group = np.arange(36) % 2
+    age = rng.normal(size=36) + group
+    strengths = rng.standard_t(4, size=(36, n_connections)) + 0.8 * age[:, None]
+    return strengths, np.column_stack([np.ones(36), group, age]), group, None
+
+
+@pytest.mark.parametrize("make", [two_sites, unbalanced_covariate])
+def test_the_level_is_kept(make):
+    single, family = levels(make, 400)
+    assert stats.kstest(single, "uniform").pvalue > 0.01
+    assert stats.binomtest(int(np.sum(family <= 0.05)), 400, 0.05).pvalue > 0.01
+
+
+def small_and_wide(rng, n_connections):
+    """Ten subjects with twice the spread, and thirty others."""
+    group = (np.arange(40) < 10).astype(int)
+    strengths = rng.normal(size=(40, n_connections)) * (1 + group)[:, None]
+    return strengths, np.column_stack([np.ones(40), group]), group, None
+
+
+def test_a_small_group_with_twice_the_spread_is_no_difference():
+    """Without variance groups more than a third of these studies would find a difference."""
+    single, family = levels(small_and_wide, 400)
+    assert stats.kstest(single, "uniform").pvalue > 0.01
+    # The statistic is standardised, so that the level holds approximately.
+    assert np.mean(family <= 0.05) < 0.12
+    _, wrong = levels(small_and_wide, 100, variance_groups=False)
+    assert np.mean(wrong <= 0.05) > 0.35
