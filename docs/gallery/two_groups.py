@@ -1,14 +1,11 @@
-"""Two groups: connections that patients have and controls lack, on simulated BOLD series."""
+"""Two groups: which connections differ between patients and controls, on simulated BOLD series."""
 
 from pathlib import Path
 
-import numpy as np
-
 from mtgbn import MTGBN, Tasks
-from mtgbn.compare import compare_groups, write_study
+from mtgbn.compare import compare_design, write_study
 from mtgbn.fmri import load_regions
 from mtgbn.plot import plot_difference
-from mtgbn.report import report_of
 from mtgbn.simulate import simulate_bold_groups
 
 out = Path("gallery/two_groups")
@@ -18,22 +15,23 @@ truth = simulate_bold_groups(
 tasks = Tasks.from_arrays(
     truth.series, truth.regions, truth.subjects, standardise=True, effective_samples="bartlett"
 )
-is_patient = truth.groups == "patient"
-study = compare_groups(
-    tasks, is_patient, MTGBN(), labels=("patient", "control"), random_state=1, n_jobs=-1
-)
+# One row per subject; columns of covariates, such as age, could stand beside the group.
+people = {
+    name: {"group": group}
+    for name, group in zip(truth.subjects, truth.groups.tolist(), strict=True)
+}
+study = compare_design(tasks, people, "group", MTGBN(), random_state=1, n_jobs=-1)
 
 for altered in truth.altered:
     print(
         "altered:", truth.regions[altered.source], "->", truth.regions[altered.target], altered.kind
     )
-found = study.templates[0].undirected
-for k in np.flatnonzero(found.q < 0.05):
-    pair = " - ".join(truth.regions[v] for v in (found.source[k], found.target[k]))
-    print(f"found: {pair}: {found.count_a[k]} patients, {found.count_b[k]} controls")
-write_study(study, out)
-print("Open", report_of(study).save_as_html(out / "report.html"))
-shares = [graphs.mean(axis=0) for graphs in study.templates[0].fits[:2]]
+print(*study.in_words(), sep="\n")
+print("Tables:", write_study(study, out).parent)
+(template,) = study.templates
+is_patient = truth.groups == "patient"
+graphs = template.estimator.graphs_
+shares = [graphs[group].mean(axis=0) for group in (is_patient, ~is_patient)]
 plot_difference(*shares, truth.regions, title="patient minus control").savefig(
     out / "difference.svg"
 )
