@@ -3,6 +3,7 @@
 from mtgbn.compare.comparison_folder import write_study
 from mtgbn.compare.connections import compare_graphs
 from mtgbn.compare.design_study import DesignStudy, compare_design
+from mtgbn.compare.reliability import split_halves
 from mtgbn.compare.study import Study, SubjectStudy, compare_groups, compare_one
 from mtgbn.compare.templates import find_templates
 
@@ -15,5 +16,6 @@ __all__ = [
     "compare_groups",
     "compare_one",
     "find_templates",
+    "split_halves",
     "write_study",
 ]

@@ -118,17 +118,16 @@ def make_design(
     import formulaic  # type: ignore[import-untyped]
     import pandas as pd
 
-    _check_formula(formula)
     names = list(next(iter(table.values()))) if table else []
-    wanted = _variables(formula, names)
+    wanted = formula_columns(formula, names)
     used = [*dict.fromkeys([*wanted, *([blocks] if blocks else [])])]
     for name in used:
         if name not in names:
             raise unknown_name(name, names, "column")
     left_out = {
-        subject: next(name for name in used if _is_missing(values[name]))
+        subject: next(name for name in used if is_missing(values[name]))
         for subject, values in table.items()
-        if any(_is_missing(values[name]) for name in used)
+        if any(is_missing(values[name]) for name in used)
     }
     if left_out and missing == "error":
         subject, name = next(iter(left_out.items()))
@@ -213,9 +212,16 @@ def _check_formula(formula: str) -> None:
             )
 
 
-def _variables(formula: str, names: Sequence[str]) -> list[str]:
-    """The columns of the table that a formula needs, in its order."""
+def categorical_columns(formula: str) -> list[str]:
+    """The columns that a formula takes as categories whatever their values: ``C(name)``."""
+    return re.findall(r"\bC\(\s*(\w+)", formula)
+
+
+def formula_columns(formula: str, names: Sequence[str]) -> list[str]:
+    """The columns of the table that a formula needs, in its order; refuse what is no formula."""
     import formulaic
+
+    _check_formula(formula)
 
     try:
         parsed = formulaic.Formula(formula)
@@ -235,7 +241,8 @@ def _variables(formula: str, names: Sequence[str]) -> list[str]:
     return sorted(needed, key=lambda name: re.search(rf"\b{re.escape(name)}\b", formula).start())  # type: ignore[union-attr]
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
+    """Whether a cell of the table of participants has no value."""
     if value is None:
         return True
     if isinstance(value, float):

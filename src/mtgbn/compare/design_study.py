@@ -3,9 +3,12 @@
 All subjects are learned as one cohort, blind to groups and covariates. The strength of every connection
 is measured in every subject, given the parents in the cohort's networks. The networks are a symmetric
 function of the subjects, so exchanging subjects is exact without a new fit (docs/model.md, section 19).
+
+Tested are the strengths of pairs, not directions: often the data cannot tell a direction, and then a
+difference of directions would mean nothing. Tables say what supports a direction instead.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -15,10 +18,12 @@ from mtgbn._utils.arguments import check_count
 from mtgbn._utils.names import listed, unknown_name
 from mtgbn._utils.optional import require
 from mtgbn._utils.seeds import seed_sequence
-from mtgbn.compare.design import Design, make_design
+from mtgbn.compare.design import Design, categorical_columns, formula_columns, make_design
 from mtgbn.compare.fitting import AnyEstimator, Progress, RandomState, clone, labelled
 from mtgbn.compare.inference import Tests, contrast_tests
-from mtgbn.compare.strengths import connection_strengths
+from mtgbn.compare.reliability import Reliability, half_reliability, session_reliability
+from mtgbn.compare.sessions import average_sessions, find_people, person_of
+from mtgbn.compare.strengths import connection_strengths, mean_conditions, sampling_variance
 from mtgbn.compare.study import Templates, check_comparison
 from mtgbn.errors import InputError
 from mtgbn.learn import MTGBN
@@ -39,13 +44,18 @@ class TestedTemplate(NamedTuple):
     name : str
     variables : tuple of str
     estimator : MTGBN
-        The fit of all subjects.
+        The fit of all subjects; sessions are its tasks.
     strengths : array (m, connections)
-        Fisher's z of the partial correlations, given the parents in the cohort's networks.
+        Fisher's z of the partial correlations, given the parents in the cohort's networks; of several
+        sessions the mean, weighted by precision.
     pairs : array (connections, 2)
         Positions of the variables.
     tests : Tests
         ``effect``, ``low`` and ``high`` are partial correlations, not Fisher's z.
+    variances : array (m, connections)
+        Sampling variances of the strengths.
+    reliability : Reliability, optional
+        Intraclass correlations of the strengths, if there are several sessions or halves were given.
     """
 
     name: str
@@ -54,6 +64,8 @@ class TestedTemplate(NamedTuple):
     strengths: np.ndarray
     pairs: np.ndarray
     tests: Tests
+    variances: np.ndarray
+    reliability: Reliability | None = None
 
 
 class DesignStudy(NamedTuple):
@@ -63,6 +75,8 @@ class DesignStudy(NamedTuple):
     ----------
     design : Design
     templates : tuple of TestedTemplate
+    sessions : dict, optional
+        Names of the tasks of every subject, if a subject has several.
 
     Examples
     --------
@@ -71,6 +85,15 @@ class DesignStudy(NamedTuple):
 
     design: Design
     templates: tuple[TestedTemplate, ...]
+    sessions: dict[str, tuple[str, ...]] | None = None
+
+    @property
+    def task_weights(self) -> np.ndarray:
+        """One over the number of sessions of the subject, for every task of the fit."""
+        if self.sessions is None:
+            return np.ones(len(self.design.subjects))
+        counts = [len(self.sessions[subject]) for subject in self.design.subjects]
+        return np.repeat(1 / np.array(counts), counts)
 
     def to_frame(self) -> Any:
         """One row per connection, the smallest p-value first, as a pandas data frame.
@@ -80,12 +103,16 @@ class DesignStudy(NamedTuple):
         ``p_family`` the same corrected for all connections of the template, ``q`` the false discovery
         rate, ``p_enhanced`` the corrected p-value after threshold-free enhancement. ``strength`` is the
         mean partial correlation, ``joined`` the share of subjects with an edge in either direction,
-        ``forward`` the share of these edges that go from source to target.
+        ``forward`` the share of these edges that go from source to target. ``support`` is the share of
+        the subjects with an edge in whom it has the more frequent direction, ``compelled`` the share in
+        whom the data also exclude the other direction. Posterior fits have ``support_probability``, the
+        mean probability of an edge with this direction. With sessions or halves, ``icc`` with
+        ``icc_low`` and ``icc_high`` is the reliability of the strength.
         """
-        from mtgbn.compare.design_tables import CONNECTIONS, connection_rows
+        from mtgbn.compare.design_tables import connection_columns, connection_rows
 
         pandas = require("pandas", "pandas", "data frames")
-        return pandas.DataFrame(connection_rows(self), columns=list(CONNECTIONS))
+        return pandas.DataFrame(connection_rows(self), columns=list(connection_columns(self)))
 
     def in_words(self, most: int = 5) -> list[str]:
         """What was found, the answer first."""
@@ -113,6 +140,7 @@ class DesignStudy(NamedTuple):
                     f"({tests.low[k]:+.2f} to {tests.high[k]:+.2f}) in partial correlation; "
                     f"p = {tests.p[k]:.3g}, corrected {tests.p_family[k]:.3g}"
                 )
+        lines += [each.reliability.in_words() for each in self.templates if each.reliability]
         if design.left_out:
             lines.append(f"Left out for lack of a value: {listed(design.left_out)}.")
         lines += [f"Note: {note}." for note in design.notes]
@@ -128,6 +156,8 @@ def compare_design(
     test: str | None = None,
     contrast: str | None = None,
     blocks: str | None = None,
+    subject: str | None = None,
+    halves: tuple[Tasks, Tasks] | None = None,
     templates: Templates | None = None,
     n_permutations: int = 10_000,
     random_state: RandomState = None,
@@ -139,10 +169,10 @@ def compare_design(
     Parameters
     ----------
     tasks : Tasks
-        All subjects.
+        All subjects; sessions of a subject are tasks.
     participants : mapping or DataFrame
-        Values of every subject by column: a mapping of mappings, or a data frame whose index has the
-        names of the tasks.
+        Values of every task by column: a mapping of mappings, or a data frame whose index has the
+        names of the tasks. The row of ``sub-01`` also holds for ``sub-01_ses-1``.
     formula : str
         Columns, joined by ``+``, such as ``"group + age + sex"``; ``:`` and ``*`` for interactions.
         The category of controls, or else the first one in alphabetical order, is the reference.
@@ -153,7 +183,15 @@ def compare_design(
     contrast : str, optional
         Instead of a term: a combination of columns, such as ``"group[T.a] - group[T.b]"``.
     blocks : str, optional
-        A column; subjects are exchanged between those with the same value only, such as a site.
+        A column; subjects are exchanged between those with the same value only, such as a site. If it
+        has the person of every session, sessions are exchanged within a person.
+    subject : str, optional
+        A column that says which tasks are sessions of one person. Persons are then compared: strengths
+        are averaged over sessions, and so are covariates with numbers. By default, names such as
+        ``sub-01_ses-1`` and ``sub-01_ses-2`` say so, and a note tells it.
+    halves : two Tasks, optional
+        Both halves of the rows of every task, by `split_halves`; the reliability of strengths is
+        estimated from them. Sessions, if there are any, are used instead.
     templates : mapping, optional
         As for `compare_groups`.
     n_permutations : int
@@ -178,14 +216,27 @@ def compare_design(
     check_count("n_permutations", n_permutations, _FEWEST_PERMUTATIONS)
     estimator = clone(MTGBN() if estimator is None else estimator, n_jobs=n_jobs)
     table = _table(participants, tasks.names)
-    design = make_design(table, formula, test=test, contrast=contrast, blocks=blocks)
+    used = formula_columns(formula, list(next(iter(table.values()))))
+    fixed = [*categorical_columns(formula), *([blocks] if blocks else [])]
+    people = find_people(
+        table, subject, used=[*dict.fromkeys([*used, *fixed])], categories=fixed, blocks=blocks
+    )
+    design = make_design(people.table, formula, test=test, contrast=contrast, blocks=blocks)
+    design = design._replace(notes=(*people.notes, *design.notes))
     if tasks.incomplete:
         names = listed([tasks.names[t] for t in sorted(tasks.incomplete)])
         raise InputError(
             f"strengths need complete data, and {names} lack values; fill them in, or leave these "
             "subjects out"
         )
-    tasks = tasks[[tasks.names.index(name) for name in design.subjects]]
+    sessions = {name: people.sessions[name] for name in design.subjects}
+    chosen = [task for names in sessions.values() for task in names]
+    ends = np.cumsum([len(names) for names in sessions.values()]).tolist()
+    rows = [
+        range(end - len(names), end) for end, names in zip(ends, sessions.values(), strict=True)
+    ]
+    tasks = tasks[[tasks.names.index(name) for name in chosen]]
+    halves = None if halves is None else _matched(halves, tasks)
     parts = check_comparison(tasks, estimator, templates)
     tested = []
     seeds = seed_sequence(random_state).spawn(len(parts))
@@ -193,26 +244,76 @@ def compare_design(
         fit_seed, order_seed = seed.spawn(2)
         report: Any = labelled(f"{name}, ", progress)
         fitted = clone(estimator, random_state=fit_seed).fit(part, progress=report)
-        pairs = np.array(np.triu_indices(part.n_variables, 1)).T
-        strengths = connection_strengths(part.scatters, fitted.graphs_)[:, pairs[:, 0], pairs[:, 1]]
+        measured = _measure(part, fitted.graphs_, rows, halves)
         found = contrast_tests(
-            strengths,
+            measured.strengths,
             design.matrix,
             design.contrast,
-            pairs=pairs,
+            pairs=measured.pairs,
             blocks=design.blocks,
             variance_groups=design.variance_groups,
-            shown=np.tanh(strengths),
+            shown=np.tanh(measured.strengths),
             n_permutations=n_permutations,
             random_state=order_seed,
             progress=None if report is None else partial(report, "permutations"),
         )
-        tested.append(TestedTemplate(name, part.variables, fitted, strengths, pairs, found))
-    return DesignStudy(design, tuple(tested))
+        tested.append(
+            TestedTemplate(
+                name=name,
+                variables=part.variables,
+                estimator=fitted,
+                tests=found,
+                **measured._asdict(),
+            )
+        )
+    return DesignStudy(design, tuple(tested), sessions if people.has_several else None)
+
+
+class _Measured(NamedTuple):
+    """Strengths of all pairs in the subjects, their sampling variances and reliability."""
+
+    pairs: np.ndarray
+    strengths: np.ndarray
+    variances: np.ndarray
+    reliability: Reliability | None
+
+
+def _measure(
+    tasks: Tasks,
+    graphs: np.ndarray,
+    rows: Sequence[Sequence[int]],
+    halves: tuple[Tasks, Tasks] | None,
+) -> _Measured:
+    """Measure strengths in every task, and average them over the tasks (rows) of every subject."""
+    pairs = np.array(np.triu_indices(tasks.n_variables, 1)).T
+    i, j = pairs.T
+    strengths = connection_strengths(tasks.scatters, graphs)[:, i, j]
+    variances = sampling_variance(tasks.ns[:, None], mean_conditions(graphs)[i, j])
+    reliability = None
+    if len(rows) < len(tasks):
+        reliability = session_reliability(strengths, rows)
+    elif halves is not None:
+        selected = [half.select_variables(tasks.variables).scatters for half in halves]
+        first, second = (connection_strengths(each, graphs)[:, i, j] for each in selected)
+        reliability = half_reliability(first, second)
+    if len(rows) < len(tasks):
+        strengths = average_sessions(strengths, variances, rows)
+        variances = np.array([1 / (1 / variances[list(each)]).sum(axis=0) for each in rows])
+    return _Measured(pairs, strengths, variances, reliability)
+
+
+def _matched(halves: tuple[Tasks, Tasks], tasks: Tasks) -> tuple[Tasks, Tasks]:
+    """The halves of the tasks that are used, in their order."""
+    for half in halves:
+        for name in tasks.names:
+            if name not in half.names:
+                raise unknown_name(name, list(half.names), "task of the halves")
+    first, second = (half[list(tasks.names)] for half in halves)
+    return first, second
 
 
 def _table(participants: Any, subjects: tuple[str, ...]) -> dict[str, Mapping[str, Any]]:
-    """Values by subject and column, in the order of the tasks; every task must be there."""
+    """Values by task and column, in the order of the tasks; every task, or its person, must be there."""
     if hasattr(participants, "to_dict") and hasattr(participants, "index"):
         records = participants.to_dict(orient="index")
     elif isinstance(participants, Mapping):
@@ -224,6 +325,10 @@ def _table(participants: Any, subjects: tuple[str, ...]) -> dict[str, Mapping[st
         )
     known = {str(name): values for name, values in records.items()}
     for name in subjects:
+        person = person_of(name)
+        for other in (person, person.removeprefix("sub-")):
+            if name not in known and other in known:
+                known[name] = known[other]
         if name not in known:
             raise unknown_name(name, list(known), "participant")
     columns = set(known[subjects[0]])

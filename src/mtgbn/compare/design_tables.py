@@ -13,6 +13,7 @@ import numpy as np
 from mtgbn._utils.described_table import DescribedTable, table_of
 from mtgbn._utils.tables import table_text
 from mtgbn.compare.design import Design
+from mtgbn.compare.directions import direction_support
 from mtgbn.compare.group_tables import describe_fit
 from mtgbn.graphs import skeleton
 from mtgbn.tasks.data_warnings import unequal_scales
@@ -46,6 +47,16 @@ CONNECTIONS = {
     "strength": "mean partial correlation of all subjects",
     "joined": "share of the subjects whose network has an edge between both, in either direction",
     "forward": "share of these edges that go from source to target; n/a without an edge",
+    "support": "share of the subjects with an edge in whom it has the more frequent direction",
+    "compelled": "share of the subjects with an edge in whom the data also exclude the other direction",
+}
+_OF_POSTERIOR = {
+    "support_probability": "mean probability of an edge with the more frequent direction",
+}
+_RELIABILITY = {
+    "icc": "reliability of the strength, ICC(2,1) over sessions or halves",
+    "icc_low": "lower end of its 95 % confidence interval",
+    "icc_high": "upper end of its 95 % confidence interval",
 }
 _COMPONENTS = {
     **_TEMPLATE,
@@ -91,7 +102,7 @@ def design_tables(
     were excluded before the comparison.
     """
     known = dict(about or {})
-    columns = dict(CONNECTIONS)
+    columns = connection_columns(study)
     columns["effect"] += f": {known.get('effect', effect_in_words(study.design))}"
     rows = [list(row.values()) for row in connection_rows(study)]
     text = "Tests of every connection, the smallest p-value of each template first"
@@ -103,24 +114,58 @@ def design_tables(
     ]
 
 
+def connection_columns(study: "DesignStudy") -> dict[str, str]:
+    """The columns of the table of connections: some depend on the fit and on the data."""
+    has_sessions = any(each.reliability is not None for each in study.templates)
+    is_posterior = any(_edge_probabilities(each) is not None for each in study.templates)
+    columns = CONNECTIONS | (_OF_POSTERIOR if is_posterior else {})
+    return columns | (_RELIABILITY if has_sessions else {})
+
+
 def connection_rows(study: "DesignStudy") -> list[dict[str, Any]]:
-    """Every connection by the columns of `CONNECTIONS`, the smallest p-value of each template first."""
+    """Every connection by its columns, the smallest p-value of each template first."""
+    columns = connection_columns(study)
     rows = []
     for template in study.templates:
-        graphs, tests = template.estimator.graphs_, template.tests
-        joined = np.array([skeleton(graph) for graph in graphs]).mean(axis=0)
-        forward = graphs.mean(axis=0)
+        values = _values_of_connections(template, study.task_weights)
+        tests = template.tests
         for k in np.lexsort((-np.abs(tests.statistic), tests.p)):
-            i, j = template.pairs[k]
-            values = (
-                *(tests.effect[k], tests.low[k], tests.high[k], tests.statistic[k]),
-                *(tests.p[k], tests.p_family[k], tests.q[k], tests.p_enhanced[k]),
-                *(np.tanh(template.strengths[:, k].mean()), joined[i, j]),
-                forward[i, j] / joined[i, j] if joined[i, j] else np.nan,
-            )
-            cells = [*_names(template, k), *map(float, values)]
-            rows.append(dict(zip(CONNECTIONS, cells, strict=True)))
+            names = dict(zip((*_TEMPLATE, *_PAIR), _names(template, k), strict=True))
+            numbers = {name: float(each[k]) for name, each in values.items()}
+            rows.append({name: (names | numbers)[name] for name in columns})
     return rows
+
+
+def _values_of_connections(
+    template: "TestedTemplate", weights: np.ndarray
+) -> dict[str, np.ndarray]:
+    """The numbers of every connection by column; ``weights`` are those of the tasks."""
+    graphs, tests = template.estimator.graphs_, template.tests
+    i, j = template.pairs.T
+    joined = np.mean([skeleton(graph)[i, j] for graph in graphs], axis=0)
+    forward = graphs[:, i, j].mean(axis=0)
+    support = direction_support(graphs, template.pairs, _edge_probabilities(template), weights)
+    values = {
+        name: getattr(tests, name)
+        for name in ("effect", "low", "high", "statistic", "p", "p_family", "q", "p_enhanced")
+    }
+    values |= {
+        "strength": np.tanh(template.strengths.mean(axis=0)),
+        "joined": joined,
+        "forward": np.divide(forward, joined, out=np.full(len(joined), np.nan), where=joined > 0),
+        "support": support.share,
+        "compelled": support.compelled,
+    }
+    if support.probability is not None:
+        values["support_probability"] = support.probability
+    if template.reliability is not None:
+        found = template.reliability
+        values |= {"icc": found.icc, "icc_low": found.low, "icc_high": found.high}
+    return values
+
+
+def _edge_probabilities(template: "TestedTemplate") -> np.ndarray | None:
+    return getattr(template.estimator, "edge_probabilities_", None)
 
 
 def effect_in_words(design: Design, reference: str = "the reference category") -> str:
