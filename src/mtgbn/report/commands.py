@@ -60,7 +60,7 @@ def compare_command(about: Mapping[str, Any], methods: list[str]) -> str | None:
     if "subject" in settings:
         words += ["--subject", settings["subject"], "--controls", settings["groups"][0]]
     else:
-        words += ["--groups", *settings["groups"]]
+        words += ["--paper", "--groups", *settings["groups"]]
     variables = [name for names in settings["templates"].values() for name in names]
     usual, _ = find_templates(variables)
     if {key: list(names) for key, names in usual.items()} != settings["templates"]:
@@ -71,7 +71,7 @@ def compare_command(about: Mapping[str, Any], methods: list[str]) -> str | None:
         words += ["--fitting", settings["fitting"]]
     permutation = (about.get("tests") or {}).get("permutation")
     if permutation:
-        words += ["--permutations", str(permutation["relabellings"])]
+        words += ["--relabellings", str(permutation["relabellings"])]
     if methods:
         words += ["--methods", ",".join(methods)]
         per_subject = about["density"]["edges_per_subject"]

@@ -189,7 +189,7 @@ def _summary(about: dict[str, Any], pairs: Records, arrows: Records) -> list[str
             )
     else:
         lines.append(f"Beware: {sentence(about['tests']['assumption'])}")
-        lines.append("To relabel the subjects, run the same command with --permutations 199.")
+        lines.append("To relabel the subjects, run the same command with --relabellings 199.")
     return lines
 
 
