@@ -18,7 +18,13 @@ def graph(*edges):
 def test_shares_are_counted_over_the_subjects_that_have_the_edge():
     # Colliders at 1 (compelled), a chain (not compelled), the reverse edge alone, no edge.
     graphs = np.array(
-        [graph((0, 1), (2, 1)), graph((0, 1), (2, 1)), graph((0, 1), (1, 2)), graph((1, 0)), graph()]
+        [
+            graph((0, 1), (2, 1)),
+            graph((0, 1), (2, 1)),
+            graph((0, 1), (1, 2)),
+            graph((1, 0)),
+            graph(),
+        ]
     )
     found = direction_support(graphs, PAIRS)
     np.testing.assert_allclose(found.share, [3 / 4, np.nan, 2 / 3])

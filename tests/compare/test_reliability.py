@@ -15,7 +15,8 @@ from mtgbn.errors import InputError
 
 # Shrout and Fleiss (1979), Table 2: six targets, four judges.
 SHROUT = np.array(
-    [[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]], dtype=float
+    [[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]],
+    dtype=float,
 )
 
 
