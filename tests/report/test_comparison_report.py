@@ -246,7 +246,16 @@ def test_the_command_that_repeats_a_comparison(tmp_path):
         assert result.exit_code in (0, 3), result.output
 
     options = ("--draws", 8, "--restarts", 0, "--max-iter", 2, "--effective-samples", "none")
-    options += ("--paper", "--groups", "control", "patient", "--methods", "mtgbn,sig", "--density", 3)
+    options += (
+        "--paper",
+        "--groups",
+        "control",
+        "patient",
+        "--methods",
+        "mtgbn,sig",
+        "--density",
+        3,
+    )
     run("compare", tmp_path / "data", tmp_path / "a", "--group", table, *options, "--seed", 3)
     about = json.loads((tmp_path / "a" / "comparison.json").read_text())
     words = shlex.split(compare_command(about, ["mtgbn", "sig"]))

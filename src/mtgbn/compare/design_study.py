@@ -21,6 +21,7 @@ from mtgbn._utils.seeds import seed_sequence
 from mtgbn.compare.design import Design, categorical_columns, formula_columns, make_design
 from mtgbn.compare.fitting import AnyEstimator, Progress, RandomState, clone, labelled
 from mtgbn.compare.inference import Tests, contrast_tests
+from mtgbn.compare.power import detectable_effect
 from mtgbn.compare.reliability import Reliability, half_reliability, session_reliability
 from mtgbn.compare.sessions import average_sessions, find_people, person_of
 from mtgbn.compare.strengths import connection_strengths, mean_conditions, sampling_variance
@@ -131,6 +132,8 @@ class DesignStudy(NamedTuple):
                 f"{what} (family-wise level {LEVEL:g}, {tests.n_permutations} permutations; smallest "
                 f"corrected p = {tests.p_any:.3g})."
             )
+            if not len(found):
+                lines.append(_what_could_be_found(tests, design))
             ranked = found if len(found) else np.arange(len(template.pairs))
             order = ranked[np.lexsort((-np.abs(tests.statistic[ranked]), tests.p[ranked]))]
             for k in order[: most if len(found) else 1]:
@@ -310,6 +313,15 @@ def _matched(halves: tuple[Tasks, Tasks], tasks: Tasks) -> tuple[Tasks, Tasks]:
                 raise unknown_name(name, list(half.names), "task of the halves")
     first, second = (half[list(tasks.names)] for half in halves)
     return first, second
+
+
+def _what_could_be_found(tests: Tests, design: Design) -> str:
+    """The size of an effect that would have been found, without which 'none' says little."""
+    limit = detectable_effect(tests, design.matrix, design.contrast, level=LEVEL)
+    return (
+        f"  An effect of {limit.effect:.2g} in partial correlation would have been found with a "
+        f"probability of {limit.power:.0%}."
+    )
 
 
 def _table(participants: Any, subjects: tuple[str, ...]) -> dict[str, Mapping[str, Any]]:

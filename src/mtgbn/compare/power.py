@@ -24,7 +24,8 @@ from scipy.stats import f as f_distribution
 from scipy.stats import ncf
 from scipy.stats import t as t_distribution
 
-from mtgbn.compare.inference import Tests, divide
+from mtgbn.compare.design_statistics import divide
+from mtgbn.compare.inference import Tests
 
 
 class Detectable(NamedTuple):
