@@ -1,13 +1,13 @@
 """Calibration of probabilities: simulations from the model that the chains sample from.
 
 Everything is drawn from its prior: the shares and frequencies of the kinds of pairs, delta, Psi,
-orders, DAGs, covariances, rows. Of all adjacencies with a probability of about x, a fraction of
-about x must then be present, and the rank of a true parameter among its draws must be uniform
-(simulation-based calibration; Talts et al. 2018, arXiv:1804.06788).
+orders, DAGs, the share of own families, ties, parameters, rows. Of all adjacencies with a probability
+of about x, a fraction of about x must then be present, and the rank of a true parameter among its draws
+must be uniform (simulation-based calibration; Talts et al. 2018, arXiv:1804.06788).
 
 Chains start as in a fit, one from the single-task graphs (SIG), the other from empty graphs, both
-with a wrong delta, and a quarter of the rounds is dropped as warm-up. They are given only the scale
-of Psi's prior, which a fit estimates from the data.
+with a wrong delta, and a quarter of the rounds is dropped as warm-up. They are given only the scales
+of the priors of Psi and of own families, which a fit estimates from the data.
 """
 
 import argparse
@@ -21,7 +21,9 @@ from scipy.stats import beta, chisquare, invwishart, kstest
 from benchmarks.problems import table
 from mtgbn import SIG
 from mtgbn.chain.run import run_chain
-from mtgbn.chain.state import chain_data, first_state
+from mtgbn.chain.state import SINGLE_DELTA, chain_data, first_state
+from mtgbn.chain.updates.ties import OWN_SHARES
+from mtgbn.graphs.dags import topological_order
 from mtgbn.model.edge_prior import FREQUENCIES, PairKinds, first_kinds
 from mtgbn.model.unstructured import TYPICAL_DELTA
 from mtgbn.search.knowledge import no_constraints
@@ -63,6 +65,7 @@ class Truth(NamedTuple):
     scales: np.ndarray
     delta: float
     kinds: PairKinds
+    own_share: float
 
 
 class Outcome(NamedTuple):
@@ -86,6 +89,7 @@ def draw_truth(rng: np.random.Generator, p: int, m: int, n: int) -> Truth:
     share = rng.random()
     delta = TYPICAL_DELTA * share / (1 - share)
     psi = invwishart(p + 1, np.diag(scales)).rvs(random_state=rng)
+    own_share = rng.choice(OWN_SHARES)
     pairs = np.triu_indices(p, 1)
     common = np.zeros((p, p))
     n_varying = len(FREQUENCIES)
@@ -98,14 +102,34 @@ def draw_truth(rng: np.random.Generator, p: int, m: int, n: int) -> Truth:
     for adjacency in adjacencies:
         places = rng.permutation(p)
         adjacency[:] = (rng.random((p, p)) < common) & (places[:, None] < places)
-        covariance = draw_covariance(adjacency, delta * psi, delta + p - 1, rng)
+        tied = draw_covariance(adjacency, delta * psi, delta + p - 1, rng)
+        own = draw_covariance(adjacency, np.diag(scales), SINGLE_DELTA + p - 1, rng)
+        covariance = mixed_covariance(adjacency, tied, own, rng.random(p) < own_share)
         rows = rng.standard_normal((n, p)) @ np.linalg.cholesky(covariance).T
         scatters.append(rows.T @ rows)
     tasks = Tasks(scatters, np.full(m, float(n)))
-    return Truth(tasks, adjacencies, psi, scales, delta, kinds)
+    return Truth(tasks, adjacencies, psi, scales, delta, kinds, own_share)
 
 
-def parameters(psi: np.ndarray, delta, kinds: np.ndarray, n_edges) -> dict[str, np.ndarray]:
+def mixed_covariance(
+    adjacency: np.ndarray, tied: np.ndarray, own: np.ndarray, is_own: np.ndarray
+) -> np.ndarray:
+    """Covariance of a DAG whose families have the parameters of one or the other covariance."""
+    p = len(adjacency)
+    mixed = np.zeros((p, p))
+    for node in topological_order(adjacency):
+        parents = np.flatnonzero(adjacency[:, node])
+        source = own if is_own[node] else tied
+        slopes = np.linalg.solve(source[np.ix_(parents, parents)], source[parents, node])
+        residual = source[node, node] - slopes @ source[parents, node]
+        mixed[node] = mixed[:, node] = slopes @ mixed[parents]
+        mixed[node, node] = residual + slopes @ mixed[np.ix_(parents, parents)] @ slopes
+    return mixed
+
+
+def parameters(
+    psi: np.ndarray, delta, kinds: np.ndarray, n_edges, own_share
+) -> dict[str, np.ndarray]:
     """Parameters to rank; of sigma_h two variances, two correlations and the determinant."""
     sigma_h = psi * np.asarray(delta)[..., None, None]
     deviations = np.sqrt(np.diagonal(sigma_h, axis1=-2, axis2=-1))
@@ -122,6 +146,7 @@ def parameters(psi: np.ndarray, delta, kinds: np.ndarray, n_edges) -> dict[str, 
         "common pairs": kinds[..., 1],
         "frequency of common pairs": kinds[..., 4],
         "edges of all tasks": np.asarray(n_edges, dtype=float),
+        "share of own families": np.asarray(own_share),
     }
 
 
@@ -136,7 +161,7 @@ def calibrate(setting: Setting, seed: int) -> Outcome:
         no_constraints(p),
         n_moves=MOVES_PER_PAIR * p * (p - 1) // 2,
         samples_membership=False,
-    )._replace(psi_scales=truth.scales)
+    )._replace(psi_scales=truth.scales, single_scales=np.tile(truth.scales, (m, 1)))
     single = SIG(random_state=seed).fit(truth.tasks).graphs_
     frequencies, draws = [], []
     for start in (single, np.zeros_like(single)):
@@ -147,11 +172,11 @@ def calibrate(setting: Setting, seed: int) -> Outcome:
         trace, _ = run_chain(data, state, rng, setting.n_rounds, adapts=False)
         directed = trace.move_frequencies
         frequencies.append(directed + np.swapaxes(directed, 1, 2))
-        numbers = (trace.psi, trace.delta, trace.kinds, trace.n_edges)
+        numbers = (trace.psi, trace.delta, trace.kinds, trace.n_edges, trace.own_share)
         places = np.linspace(0, setting.n_rounds - 1, N_RANKED // 2).round().astype(int)
         draws.append(parameters(*(values[places] for values in numbers)))
     kinds = np.array(truth.kinds)
-    true = parameters(truth.psi, truth.delta, kinds, truth.adjacencies.sum())
+    true = parameters(truth.psi, truth.delta, kinds, truth.adjacencies.sum(), truth.own_share)
     ranks = {}
     for name, value in true.items():
         found = np.concatenate([chain[name] for chain in draws])

@@ -44,6 +44,15 @@ def parents_of(adjacency, k):
     return tuple(j for j in range(len(adjacency)) if adjacency[j][k])
 
 
+def family_score(prior, delta, scatter, n, node, parents):
+    """Log marginal likelihood of one family, given its prior matrix."""
+    value = -n / 2 * np.log(2 * np.pi)
+    for sign, variables in ((1, (*parents, node)), (-1, tuple(parents))):
+        value += sign * ell(variables, delta + n, prior + scatter)
+        value -= sign * ell(variables, delta, prior)
+    return value
+
+
 def family_sets(adjacency):
     """Signed sets of a DAG."""
     sets = []

@@ -7,12 +7,16 @@ from mtgbn.chain.state import chain_data, first_state
 from mtgbn.chain.updates.delta import update_delta
 from mtgbn.chain.updates.graphs import update_graphs
 from mtgbn.chain.updates.membership import update_membership
+from mtgbn.chain.updates.ties import update_ties, write_advantages
 from mtgbn.model.edge_prior import EdgePrior, PairKinds
 from mtgbn.search.knowledge import Constraints, no_constraints
 from mtgbn.tasks import Tasks
 
 PRIOR = EdgePrior(0.3, 2.0)
 KINDS = PairKinds(absent=0.5, common=0.2, varying=0.3, rare=0.1, usual=0.9)
+
+# Some families of three tasks are tied, others are own families.
+MIXED_TIES = np.array([[1, 1, 0, 1], [0, 0, 1, 1], [0, 1, 1, 0]], dtype=bool)
 
 # delta of the prior of a single task, written out again.
 SINGLE_DELTA = 3.0
@@ -43,10 +47,15 @@ def chain_of(
     prior=PRIOR,
     delta=10.0,
     members=None,
+    ties=True,
     n_moves=40,
     **options,
 ):
-    """Data and first state of a chain; ``members`` if not all tasks are, ``options`` of `chain_data`."""
+    """Data and first state of a chain.
+
+    ``members`` if not all tasks are members, ``ties`` if not all of their families are tied,
+    ``options`` of `chain_data`.
+    """
     tasks = Tasks.from_arrays(some_arrays()) if tasks is None else tasks
     m, p = len(tasks), tasks.n_variables
     constraints = no_constraints(p) if constraints is None else constraints
@@ -56,6 +65,7 @@ def chain_of(
     if members is not None:
         state.members[:] = members
         state.counts[:] = state.adjacencies[state.members].sum(axis=0)
+    state.ties[:] = state.members[:, None] & ties
     return data, state
 
 
@@ -93,6 +103,23 @@ def repeat_update_of_membership(rng, data, state, advantages, members):
         update_membership(rng, data, state, advantages)
         for t in range(members.shape[1]):
             members[k, t] = state.members[t]
+
+
+@njit(nogil=True, error_model="numpy")
+def repeat_update_of_ties(rng, data, state, as_members, as_single, members, ties, own_shares):
+    """Update membership and ties again and again, given the graphs and all likelihoods.
+
+    ``members`` (updates, m), ``ties`` (updates, m, p) and ``own_shares`` (updates,) get what they were.
+    """
+    advantages = np.empty(members.shape[1])
+    for k in range(members.shape[0]):
+        write_advantages(as_members, as_single, state.own_share[()], advantages)
+        if data.samples_membership:
+            update_membership(rng, data, state, advantages)
+        update_ties(rng, data, state, as_members, as_single)
+        members[k] = state.members
+        ties[k] = state.ties
+        own_shares[k] = state.own_share[()]
 
 
 @njit(nogil=True, error_model="numpy")

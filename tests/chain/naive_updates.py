@@ -10,48 +10,64 @@ import itertools
 import naive
 import numpy as np
 from chain_problems import SINGLE_DELTA
-from scipy.special import expit, gammaln, log_expit
+from scipy.special import expit, gammaln, log_expit, logit, xlogy
 
 from mtgbn.chain.state import ChainTrace, copy_of
+
+# Shares of own families that are possible, all equally probable a priori.
+OWN_SHARES = np.array([0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128])
 
 # Densities of one task.
 
 
-def prior_of(data, state, t, sigma_h, is_member):
-    """Prior matrix and delta of a task."""
-    if is_member:
-        return sigma_h, float(state.delta)
+def prior_of(data, state, t, sigma_h, is_tied, delta=None):
+    """Prior matrix and delta of tied or of own families of a task."""
+    if is_tied:
+        return sigma_h, float(state.delta) if delta is None else delta
     return np.diag(data.single_scales[t]), SINGLE_DELTA
 
 
 def family_score(prior, delta, scatter, n, node, parents):
-    """Log marginal likelihood of one family, without the constant -n/2 ln(2 pi)."""
-    value = -n / 2 * np.log(2)
-    for sign, variables in ((1, (*parents, node)), (-1, tuple(parents))):
-        value += sign * naive.ell(variables, delta + n, prior + scatter)
-        value -= sign * naive.ell(variables, delta, prior)
-    return value
+    """Log marginal likelihood of one family, without the constant -n/2 ln pi."""
+    return naive.family_score(prior, delta, scatter, n, node, parents) + n / 2 * np.log(np.pi)
 
 
-def log_likelihood(data, state, t, sigma_h, is_member, delta=None):
-    """Log marginal likelihood of a task, up to a constant of the data alone."""
-    prior, own_delta = prior_of(data, state, t, sigma_h, is_member)
-    if is_member and delta is not None:
-        own_delta = delta
-    adjacency = state.adjacencies[t]
+def log_likelihood_of_family(data, state, t, node, sigma_h, is_tied, delta=None):
+    """Log marginal likelihood of a family of a task, up to a constant of the data alone."""
+    prior = prior_of(data, state, t, sigma_h, is_tied, delta)
+    parents = naive.parents_of(state.adjacencies[t], node)
+    return family_score(*prior, state.scatters[t], data.ns[t], node, parents)
+
+
+def log_likelihood(data, state, t, sigma_h, ties, delta=None):
+    """Log marginal likelihood of a task, up to a constant of the data alone.
+
+    ``ties`` are those of its families; one number is that of all families.
+    """
     return sum(
-        family_score(
-            prior, own_delta, state.scatters[t], data.ns[t], k, naive.parents_of(adjacency, k)
-        )
-        for k in range(len(adjacency))
+        log_likelihood_of_family(data, state, t, node, sigma_h, is_tied, delta)
+        for node, is_tied in enumerate(np.broadcast_to(ties, len(sigma_h)))
+    )
+
+
+def gains_of_ties(data, state, t, sigma_h):
+    """Log likelihoods of all families of a task as tied ones, minus those as own ones."""
+    return np.array(
+        [
+            log_likelihood_of_family(data, state, t, node, sigma_h, True)
+            - log_likelihood_of_family(data, state, t, node, sigma_h, False)
+            for node in range(len(sigma_h))
+        ]
     )
 
 
 def advantages_of(data, state, sigma_h):
+    """Log likelihoods as members, whose families are tied or own ones, minus those as single tasks."""
+    with np.errstate(divide="ignore"):  # there may be no own families
+        log_own, log_tied = np.log(state.own_share), np.log(1 - state.own_share)
     return np.array(
         [
-            log_likelihood(data, state, t, sigma_h, True)
-            - log_likelihood(data, state, t, sigma_h, False)
+            np.logaddexp(log_own, log_tied + gains_of_ties(data, state, t, sigma_h)).sum()
             for t in range(len(state.members))
         ]
     )
@@ -135,10 +151,8 @@ def log_density_of_coordinates(data, state, x):
     p, delta = len(data.psi_scales), float(state.delta)
     sigma_h = naive.sigma_h_of(x, delta * state.centre)
     value = sum(
-        naive.log_marginal_likelihood(
-            state.scatters[t], data.ns[t], state.adjacencies[t], sigma_h, delta + p - 1
-        )
-        for t in np.flatnonzero(state.members)
+        log_likelihood_of_family(data, state, t, node, sigma_h, True)
+        for t, node in np.argwhere(state.ties)
     )
     # Psi is inverse Wishart with p + 1 degrees of freedom, so that correlations are uniform.
     value -= (p + 1 + p + 1) / 2 * naive.log_determinant(sigma_h)
@@ -249,7 +263,7 @@ def update_sigma_h(rng, data, state):
     return sigma_h, acceptance, is_divergent
 
 
-# delta and the membership.
+# delta, the membership and the ties.
 
 
 def update_delta(rng, data, state, sigma_h):
@@ -258,8 +272,8 @@ def update_delta(rng, data, state, sigma_h):
 
     def log_density(delta):
         return log_prior_of_delta(delta) + sum(
-            log_likelihood(data, state, t, delta * psi, True, delta)
-            for t in np.flatnonzero(state.members)
+            log_likelihood(data, state, t, delta * psi, ties, delta)
+            for t, ties in enumerate(state.ties)
         )
 
     for _ in range(2):
@@ -291,6 +305,26 @@ def update_membership(rng, data, state, advantages):
     state.counts[:] = state.adjacencies[state.members].sum(axis=0)
 
 
+def update_ties(rng, data, state, sigma_h):
+    """Which families of the members are tied, then the share of own families."""
+    if not data.samples_ties:
+        state.ties[:] = state.members[:, None]
+        return
+    state.ties[:] = False
+    prior_log_odds = logit(1 - state.own_share)
+    for t in np.flatnonzero(state.members):
+        for node, gain in enumerate(gains_of_ties(data, state, t, sigma_h)):
+            state.ties[t, node] = rng.random() < expit(prior_log_odds + gain)
+    ties = state.ties[state.members]
+    logarithms = log_probabilities_of_ties((~ties).sum(), ties.sum())
+    state.own_share[()] = OWN_SHARES[one_of(rng, np.exp(logarithms - logarithms.max()))]
+
+
+def log_probabilities_of_ties(n_own, n_tied):
+    """Log prior of every share of own families together with the ties of all families of members."""
+    return np.log(OWN_SHARES**n_own * (1 - OWN_SHARES) ** n_tied / len(OWN_SHARES))
+
+
 # Graphs.
 
 
@@ -302,7 +336,6 @@ class Walk:
         self.adjacency, self.order = state.adjacencies[t], list(state.orders[t])
         self.p = len(self.order)
         is_member = bool(state.members[t])
-        prior, delta = prior_of(data, state, t, sigma_h, is_member)
         log_odds = np.zeros((self.p, self.p))
         for i, j in itertools.permutations(range(self.p), 2):
             log_odds[i, j] = log_odds_of_edge(data, state, t, i, j, is_member)
@@ -310,7 +343,8 @@ class Walk:
         self.parents = [list(naive.parents_of(self.adjacency, k)) for k in range(self.p)]
 
         def score(node, parents):
-            value = family_score(prior, delta, state.scatters[t], data.ns[t], node, tuple(parents))
+            prior = prior_of(data, state, t, sigma_h, state.ties[t, node])
+            value = family_score(*prior, state.scatters[t], data.ns[t], node, tuple(parents))
             return value + sum(log_odds[a, node] - data.edge_costs[t] for a in parents)
 
         self.score = score
@@ -492,7 +526,8 @@ def gain_of_edge(data, state, t, a, node, sigma_h):
     parents = [b for b in naive.parents_of(state.adjacencies[t], node) if b != a]
     if len(parents) >= data.max_parents or not data.allowed[a, node]:
         return -np.inf
-    of_task = sigma_h, float(state.delta), state.scatters[t], data.ns[t], node
+    prior = prior_of(data, state, t, sigma_h, state.ties[t, node])
+    of_task = *prior, state.scatters[t], data.ns[t], node
     gain = family_score(*of_task, [*parents, a]) - family_score(*of_task, parents)
     return gain + one_way(data, a, node) - data.edge_costs[t]
 
@@ -550,7 +585,7 @@ def update_pairs(rng, data, state, sigma_h):
             gains = [gain_of_edge(data, state, *edge, candidate) for edge in edges]
             odds[k] = np.array(shares) * np.exp(gains)
             rest = log_prior_of_sigma_h(data, state, candidate) + sum(
-                log_likelihood(data, without, t, candidate, True) for t in members
+                log_likelihood(data, without, t, candidate, state.ties[t]) for t in members
             )
             for place, (frequency, weight) in enumerate(frequencies):
                 log_weights[k, place] = rest + np.log(weight)
@@ -594,13 +629,13 @@ def update_kinds(rng, data, state):
 
 def update_missing_values(rng, data, state, sigma_h):
     for k, t in enumerate(data.incomplete):
-        prior, delta = prior_of(data, state, t, sigma_h, state.members[t])
-        matrix, degrees = prior + state.scatters[t], delta + data.ns[t]
         here = slice(data.row_starts[k], data.row_starts[k + 1])
         rows, is_missing = state.rows[here], data.is_missing[here]
         n, p = rows.shape
         precision = np.zeros((p, p))
         for node in range(p):
+            prior, delta = prior_of(data, state, t, sigma_h, state.ties[t, node])
+            matrix, degrees = prior + state.scatters[t], delta + data.ns[t]
             parents = list(naive.parents_of(state.adjacencies[t], node))
             block = matrix[np.ix_(parents, parents)]
             slopes = np.linalg.solve(block, matrix[parents, node])
@@ -677,15 +712,16 @@ def run_chain(data, state, rng, n_rounds, *, adapts):
         advantages = advantages_of(data, state, sigma_h)
         if data.samples_membership:
             update_membership(rng, data, state, advantages)
+        update_ties(rng, data, state, sigma_h)
         if len(state.kinds):
             sigma_h = update_pairs(rng, data, state, sigma_h)
         update_graphs(rng, data, state, sigma_h, move_counts)
         if data.samples_kinds and len(state.kinds):
             update_kinds(rng, data, state)
         delta, n = float(state.delta), int(state.members.sum())
-        likelihood = sum(
-            log_likelihood(data, state, t, sigma_h, state.members[t]) for t in range(m)
-        )
+        likelihood = sum(log_likelihood(data, state, t, sigma_h, state.ties[t]) for t in range(m))
+        ties = state.ties[state.members]
+        of_ties = xlogy(ties.sum(), 1 - state.own_share) + xlogy((~ties).sum(), state.own_share)
         share = gammaln(n + 1) + gammaln(m - n + 1) - gammaln(m + 2)
         row_means = np.zeros((m, p))
         for k, t in enumerate(data.incomplete):
@@ -698,11 +734,13 @@ def run_chain(data, state, rng, n_rounds, *, adapts):
             + log_prior_of_delta(delta)
             + log_probability_of_edges(data, state)
             + share
+            + of_ties
             - data.edge_costs @ state.adjacencies.sum(axis=(1, 2)),
             n_edges=state.adjacencies.sum(),
             acceptance=acceptance,
             members=state.members.copy(),
             advantages=advantages,
+            own_share=float(state.own_share),
             log_odds=[
                 [[log_odds_of_edge(data, state, t, i, j, True) for j in range(p)] for i in range(p)]
                 for t in range(m)

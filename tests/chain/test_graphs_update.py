@@ -7,6 +7,7 @@ import naive_updates
 import numpy as np
 import pytest
 from chain_problems import (
+    MIXED_TIES,
     PRIOR,
     SINGLE_DELTA,
     assert_same,
@@ -61,10 +62,14 @@ def test_it_is_its_twin(agreement, knows, edge_costs):
     constraints = some_constraints(p) if knows else None
     arrays = some_arrays(3, p, rows=10, seed=4)
     changes = 0
-    for seed, members in enumerate(([True] * 3, [True, False, True], [False] * 3)):
+    mixed = np.hstack([MIXED_TIES, MIXED_TIES[:, :1]])
+    for seed, (members, ties) in enumerate(
+        (([True] * 3, True), ([True] * 3, mixed), ([True, False, True], mixed), ([False] * 3, True))
+    ):
         data, state = chain_of(
             Tasks.from_arrays(arrays),
             members=members,
+            ties=ties,
             constraints=constraints,
             agreement=agreement,
             edge_costs=edge_costs,
@@ -118,24 +123,37 @@ def ordered_dags(constraints):
     return np.array(dags), np.log(list(weights.values()))
 
 
-def exact(scatter, n, sigma_h, delta, odds, constraints):
-    """Edge probabilities by enumeration; ``odds`` are log prior odds, one or (p, p)."""
+def log_likelihoods_of(dags, priors, scatter, n):
+    """Log likelihood of every DAG; ``priors`` are prior matrix and delta of every node."""
     p = len(scatter)
+    if all(prior is priors[0] for prior in priors):
+        sigma_h, delta = priors[0]
+        return [log_marginal_likelihood(scatter, n, dag, sigma_h, delta + p - 1) for dag in dags]
+    scores = {
+        (node, parents): naive_updates.family_score(*priors[node], scatter, n, node, parents)
+        for node in range(p)
+        for size in range(p)
+        for parents in itertools.combinations(set(range(p)) - {node}, size)
+    }
+    return [sum(scores[k, naive.parents_of(dag, k)] for k in range(p)) for dag in dags]
+
+
+def exact(scatter, n, priors, odds, constraints):
+    """Edge probabilities by enumeration; ``odds`` are log prior odds, one or (p, p)."""
     allowed = constraints.allowed
     odds = odds + np.log(2) * (allowed & ~allowed.T)
     dags, log_weights = ordered_dags(constraints)
-    log_posterior = log_weights + [
-        log_marginal_likelihood(scatter, n, dag, sigma_h, delta + p - 1) + odds[dag].sum()
-        for dag in dags
-    ]
+    log_posterior = log_weights + log_likelihoods_of(dags, priors, scatter, n)
+    log_posterior += [odds[dag].sum() for dag in dags]
     weights = np.exp(log_posterior - log_posterior.max())
     return np.tensordot(weights / weights.sum(), dags, 1)
 
 
 @pytest.mark.parametrize("knows", [False, True])
-@pytest.mark.parametrize("is_member", [True, False])
+@pytest.mark.parametrize("ties", [[True] * 4, [True, False, True, False], None])
 @pytest.mark.parametrize("seed", [0, 1])
-def test_edge_probabilities_are_those_of_all_orders_and_dags(seed, is_member, knows):
+def test_edge_probabilities_are_those_of_all_orders_and_dags(seed, ties, knows):
+    """Of a member whose families are tied, or some of them, and of a single task."""
     p = 4
     constraints = some_constraints(p) if knows else no_constraints(p)
     data, state, sigma_h = problem(
@@ -144,16 +162,16 @@ def test_edge_probabilities_are_those_of_all_orders_and_dags(seed, is_member, kn
         p,
         constraints=constraints,
         prior=EdgePrior(0.3, np.inf),
-        members=[is_member],
+        members=[ties is not None],
+        ties=ties or [False] * p,
         n_moves=2_000_000,
     )
     scatter, n = state.scatters[0], data.ns[0]
-    prior, delta = sigma_h, 4.0
-    if not is_member:
-        prior, delta = np.diag(np.diag(scatter) / n), SINGLE_DELTA
-    expected = exact(scatter, n, prior, delta, np.log(0.3 / 0.7), constraints)
+    tied, own = (sigma_h, 4.0), (np.diag(np.diag(scatter) / n), SINGLE_DELTA)
+    priors = [tied if is_tied else own for is_tied in state.ties[0]]
+    expected = exact(scatter, n, priors, np.log(0.3 / 0.7), constraints)
     found, _ = run(seed, data, state, sigma_h, 1)
-    assert expected[expected > 0.001].min() > 0.02 or knows or not is_member
+    assert expected[expected > 0.001].min() > 0.02 or knows or not state.ties.all()
     np.testing.assert_allclose(found[0], expected, atol=0.012)
 
 
@@ -163,27 +181,43 @@ def test_pairs_have_densities_of_their_own():
     density = (density + density.T) / 2
     data, state, sigma_h = problem(1, 1, p, prior=EdgePrior(density, np.inf), n_moves=2_000_000)
     odds = np.log(density / (1 - density))
-    expected = exact(state.scatters[0], data.ns[0], sigma_h, 4.0, odds, no_constraints(p))
+    priors = [(sigma_h, 4.0)] * p
+    expected = exact(state.scatters[0], data.ns[0], priors, odds, no_constraints(p))
     found, _ = run(1, data, state, sigma_h, 1)
     np.testing.assert_allclose(found[0], expected, atol=0.012)
 
 
+@pytest.mark.parametrize("has_own", [False, True])
 @pytest.mark.parametrize("agreement", [0.3, 2.0])
-def test_members_share_edges_and_directions_and_single_tasks_do_not(agreement):
+def test_members_share_edges_and_directions_and_single_tasks_do_not(agreement, has_own):
     """Two members: every pair of DAGs, with the number of orders that they obey. Two single tasks."""
     p, m = 3, 4
     prior, single_prior = EdgePrior(0.4, 0.8), EdgePrior(0.25, np.inf)
     constraints = no_constraints(p)
+    ties = np.ones((m, p), dtype=bool)
+    if has_own:
+        ties[0, 1] = ties[2, :2] = False
     data, state, sigma_h = problem(
-        5, m, p, rows=6, members=[True, False, True, False], n_moves=20, agreement=agreement
+        5,
+        m,
+        p,
+        rows=6,
+        members=[True, False, True, False],
+        ties=ties,
+        n_moves=20,
+        agreement=agreement,
     )
     state = with_edge_prior(state, prior, single_prior)
     dags, log_orders = ordered_dags(constraints)
+    tied = sigma_h, 4.0
+    own = [(np.diag(np.diag(state.scatters[t]) / data.ns[t]), SINGLE_DELTA) for t in range(m)]
     values = [
-        [
-            log_marginal_likelihood(state.scatters[t], data.ns[t], dag, sigma_h, 4.0 + p - 1)
-            for dag in dags
-        ]
+        log_likelihoods_of(
+            dags,
+            [tied if is_tied else own[t] for is_tied in ties[t]],
+            state.scatters[t],
+            data.ns[t],
+        )
         for t in (0, 2)
     ]
     total = np.add.outer(values[0] + log_orders, values[1] + log_orders)
@@ -197,9 +231,8 @@ def test_members_share_edges_and_directions_and_single_tasks_do_not(agreement):
     np.testing.assert_allclose(found[0], np.tensordot(weights.sum(axis=1), dags, 1), atol=0.012)
     np.testing.assert_allclose(found[2], np.tensordot(weights.sum(axis=0), dags, 1), atol=0.012)
     for t in (1, 3):
-        scatter, n = state.scatters[t], data.ns[t]
-        own = np.diag(np.diag(scatter) / n)
-        expected = exact(scatter, n, own, SINGLE_DELTA, np.log(0.25 / 0.75), constraints)
+        odds = np.log(0.25 / 0.75)
+        expected = exact(state.scatters[t], data.ns[t], [own[t]] * p, odds, constraints)
         np.testing.assert_allclose(found[t], expected, atol=0.012)
     np.testing.assert_array_equal(state.counts, state.adjacencies[[0, 2]].sum(axis=0))
 

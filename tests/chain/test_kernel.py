@@ -8,7 +8,14 @@ from pathlib import Path
 import naive_updates
 import numpy as np
 import pytest
-from chain_problems import KINDS, assert_same, chain_of, incomplete_tasks, some_constraints
+from chain_problems import (
+    KINDS,
+    MIXED_TIES,
+    assert_same,
+    chain_of,
+    incomplete_tasks,
+    some_constraints,
+)
 
 from mtgbn.chain.run import run_chain
 
@@ -16,6 +23,8 @@ SETTINGS = {
     "fixed": {"samples_delta": False, "samples_membership": False},
     "delta": {"samples_membership": False, "agreement": 1.5},
     "membership": {"samples_delta": False, "agreement": 1.5},
+    "no ties": {"samples_ties": False, "agreement": 1.5},
+    "own families at the start": {"ties": MIXED_TIES, "prior": KINDS},
     "knowledge": {"constraints": some_constraints(4), "agreement": 1.5},
     "costs of edges": {"agreement": 1.5, "edge_costs": 0.7},
     "kinds of pairs": {"prior": KINDS, "agreement": 1.5, "edge_costs": 0.7},
@@ -41,6 +50,12 @@ def test_rounds_are_their_updates(setting, adapts):
     assert_same(end, expected_end, rtol=1e-6, atol=1e-7)
     assert found_rng.bit_generator.state == expected_rng.bit_generator.state
     assert len(np.unique(trace.n_edges)) > 1  # graphs did move
+    assert not end.ties[~end.members].any()
+    if data.samples_ties:
+        assert len(np.unique(trace.own_share)) > 1
+    else:
+        assert end.ties[end.members].all()
+        assert not trace.own_share.any()
 
 
 def test_trajectories_that_diverge_are_tried_again():

@@ -108,7 +108,9 @@ def log_density_of_task(data, state, t, graph, is_member, sigma_h):
     """Log density of a task's data, graph and membership given the others, up to a constant."""
     state = copy_of(state)
     state.adjacencies[t] = graph
-    value = naive_updates.log_likelihood(data, state, t, sigma_h, is_member)
+    value = naive_updates.log_likelihood(data, state, t, sigma_h, False)
+    if is_member:
+        value += naive_updates.advantages_of(data, state, sigma_h)[t]
     value -= data.edge_costs[t] * graph.sum()
     for i, j in itertools.combinations(topological_order(graph), 2):
         if data.free[i, j]:
@@ -138,6 +140,7 @@ def reassigned(data, state, sigma_h, single_graphs):
             state.members[t] = not was_member
             state.adjacencies[t] = candidates[int(np.argmax(values))]
             state.orders[t] = topological_order(state.adjacencies[t])
+            state.ties[t] = state.members[t]  # until they are drawn
     state.counts[:] = state.adjacencies[state.members].sum(axis=0)
     return state
 
@@ -162,6 +165,7 @@ def test_tasks_join_or_leave_where_another_graph_makes_that_more_probable(
             start=graphs,
             constraints=constraints,
             members=np.arange(m) < n_members,
+            ties=np.arange(4 * m).reshape(m, 4) % 5 > 0,
             prior=prior,
             agreement=agreement,
             edge_costs=edge_costs,

@@ -5,7 +5,13 @@ from concurrent.futures import ThreadPoolExecutor
 import naive_updates
 import numpy as np
 import pytest
-from chain_problems import assert_same, chain_of, incomplete_tasks
+from chain_problems import (
+    MIXED_TIES,
+    SINGLE_DELTA,
+    assert_same,
+    chain_of,
+    incomplete_tasks,
+)
 from sampling_oracles import MIXED_GRAPHS, Z_LIMIT, complete_dag, dag
 
 from mtgbn.chain.run import run_chain
@@ -56,6 +62,12 @@ def completed_of(rows):
     return np.where(is_missing, 0.0, rows), is_missing
 
 
+def of_tied(matrix, degrees):
+    """Matrices, degrees of freedom and ties where all families are tied; there are no others."""
+    nothing = np.full_like(matrix, np.nan)
+    return (matrix, nothing), (degrees, np.nan), np.ones(len(matrix), dtype=bool)
+
+
 def run(rng, rows, adjacency, sigma_h, delta, n_rounds, n_warmup=200):
     """Scatters after every update of the missing values of one task."""
     rows, is_missing = completed_of(rows)
@@ -63,15 +75,23 @@ def run(rng, rows, adjacency, sigma_h, delta, n_rounds, n_warmup=200):
     scatter = np.diag(np.full(rows.shape[1], n))
     scatters = []
     for _ in range(n_warmup + n_rounds):
-        matrix = sigma_h + scatter
-        assert draw_missing(rng, rows, is_missing, adjacency, matrix, delta + n, 1.0, scatter)
+        given = of_tied(sigma_h + scatter, delta + n)
+        assert draw_missing(rng, rows, is_missing, adjacency, *given, 1.0, scatter)
         scatters.append(scatter.copy())
     return np.array(scatters[n_warmup:])
 
 
-@pytest.mark.parametrize("members", [[True, True, True], [True, True, False], [False] * 3])
-def test_it_is_its_twin(members):
-    data, state = chain_of(incomplete_tasks(), start=MIXED_GRAPHS, members=members)
+@pytest.mark.parametrize(
+    ("members", "ties"),
+    [
+        ([True, True, True], True),
+        ([True, True, True], MIXED_TIES),
+        ([True, True, False], MIXED_TIES),
+        ([False] * 3, True),
+    ],
+)
+def test_it_is_its_twin(members, ties):
+    data, state = chain_of(incomplete_tasks(), start=MIXED_GRAPHS, members=members, ties=ties)
     data.scatter_factors[1] = 0.7
     sigma_h, twin = 10.0 * state.centre, copy_of(state)
     rng, twin_rng = np.random.default_rng(3), np.random.default_rng(3)
@@ -152,10 +172,42 @@ def test_precisions_have_the_exact_mean_covariance(adjacency):
     covariances = np.empty((8000, 4, 4))
     for covariance in covariances:
         precision = np.zeros((4, 4))
-        assert draw_precision(rng, adjacency, matrix, degrees, precision, np.empty((4, 4)))
+        given = of_tied(matrix, degrees)
+        assert draw_precision(rng, adjacency, *given, precision, np.empty((4, 4)))
         covariance[:] = np.linalg.inv(precision)
     expected = network.parameters().covariance
     assert np.abs(z_scores(covariances, expected)).max() < Z_LIMIT
+
+
+@pytest.mark.parametrize("ties", [[False] * 4, *MIXED_TIES])
+@pytest.mark.parametrize("adjacency", MIXED_GRAPHS)
+def test_every_family_has_the_matrix_of_its_tie(adjacency, ties):
+    """Residual precisions are Gamma, coefficients given them normal, by the matrix of the family."""
+    matrices = random_covariance(4, 5) * 30, random_covariance(4, 6) * 8
+    degrees = 20.0, 11.0
+    rng = np.random.default_rng(6)
+    covariances = np.empty((8000, 4, 4))
+    for covariance in covariances:
+        precision, work = np.zeros((4, 4)), np.empty((4, 4))
+        assert draw_precision(rng, adjacency, matrices, degrees, np.array(ties), precision, work)
+        covariance[:] = np.linalg.inv(precision)
+    for node, is_tied in enumerate(ties):
+        matrix, degree = (each[0 if is_tied else 1] for each in (matrices, degrees))
+        parents = np.flatnonzero(adjacency[:, node])
+        block, shape = np.ix_(parents, parents), (degree + len(parents)) / 2
+        of_parents = covariances[:, block[0], block[1]]
+        of_node = covariances[:, parents, node]
+        slopes = np.linalg.solve(of_parents, of_node[..., None])[..., 0]
+        omega = 1 / (covariances[:, node, node] - (slopes * of_node).sum(axis=1))
+        expected = np.linalg.solve(matrix[block], matrix[parents, node])
+        scale = (matrix[node, node] - expected @ matrix[parents, node]) / 2
+        assert np.abs(z_scores(omega, shape / scale)) < Z_LIMIT
+        assert np.abs(z_scores((omega - shape / scale) ** 2, shape / scale**2)) < Z_LIMIT
+        if len(parents):
+            assert np.abs(z_scores(slopes, expected)).max() < Z_LIMIT
+            noise = (slopes - expected) * np.sqrt(omega)[:, None]
+            products = noise[:, :, None] * noise[:, None]
+            assert np.abs(z_scores(products, np.linalg.inv(matrix[block]))).max() < Z_LIMIT
 
 
 def test_precisions_of_a_complete_graph_are_wishart():
@@ -164,7 +216,8 @@ def test_precisions_of_a_complete_graph_are_wishart():
     draws = np.empty((20_000, 3, 3))
     for precision in draws:
         precision[:] = 0.0
-        draw_precision(rng, complete_dag(3), matrix, delta_and_n, precision, np.empty((3, 3)))
+        given = of_tied(matrix, delta_and_n)
+        draw_precision(rng, complete_dag(3), *given, precision, np.empty((3, 3)))
     inverse, nu = np.linalg.inv(matrix), delta_and_n + 2
     assert np.abs(z_scores(draws, nu * inverse)).max() < Z_LIMIT
     variances = nu * (inverse**2 + np.outer(np.diag(inverse), np.diag(inverse)))
@@ -254,12 +307,14 @@ def test_scattered_values_against_numerical_integration():
         assert np.abs(z_scores(batch_means(covariances), expected)).max() < Z_LIMIT
 
 
+@pytest.mark.parametrize("ties", [[True] * 4, [False, True, False, True]])
 @pytest.mark.parametrize("adjacency", MIXED_GRAPHS[[0, 2]])
-def test_updates_leave_the_model_invariant(adjacency):
+def test_updates_leave_the_model_invariant(adjacency, ties):
     # Parameters from the prior, rows given them: updates must not change the distribution of
     # the scatter, whatever is missing; rows where all is missing and absent variables included.
     p, n_rows, delta = 4, 8, 12.0
-    sigma_h = random_covariance(p, 11) * delta
+    sigma_h, own = random_covariance(p, 11) * delta, np.diag([2.0, 0.5, 3.0, 1.0])
+    ties = np.array(ties)
     rng = np.random.default_rng(12)
     is_missing = rng.random((n_rows, p)) < 0.3
     is_missing[:, 1] = True
@@ -267,14 +322,16 @@ def test_updates_leave_the_model_invariant(adjacency):
     before, after = np.empty((2, 5000, p, p))
     for i in range(len(before)):
         precision = np.zeros((p, p))
-        draw_precision(rng, adjacency, sigma_h, delta, precision, np.empty((p, p)))
+        prior = (sigma_h, own), (delta, SINGLE_DELTA), ties
+        draw_precision(rng, adjacency, *prior, precision, np.empty((p, p)))
         factor = np.linalg.cholesky(precision)
         rows = np.linalg.solve(factor.T, rng.normal(size=(p, n_rows))).T
         before[i] = after[i] = scatter_of(rows)
         rows = np.ascontiguousarray(rows)
         for _ in range(3):
-            matrix, degrees = sigma_h + after[i], delta + n_rows - 1
-            draw_missing(rng, rows, is_missing, adjacency, matrix, degrees, 1.0, after[i])
+            matrices = sigma_h + after[i], own + after[i]
+            degrees = delta + n_rows - 1, SINGLE_DELTA + n_rows - 1
+            draw_missing(rng, rows, is_missing, adjacency, matrices, degrees, ties, 1.0, after[i])
 
     def statistics(scatters):
         logs = np.log(np.einsum("tii->ti", scatters))
@@ -307,7 +364,8 @@ def test_observed_values_stay_and_the_scatter_is_that_of_the_rows():
     given[rng.random(given.shape) < 0.3] = np.nan
     rows, is_missing = completed_of(given)
     scatter = np.empty((3, 3))
-    assert draw_missing(rng, rows, is_missing, dag(3, (0, 1)), 5 * np.eye(3), 9.0, 0.5, scatter)
+    matrices = of_tied(5 * np.eye(3), 9.0)
+    assert draw_missing(rng, rows, is_missing, dag(3, (0, 1)), *matrices, 0.5, scatter)
     np.testing.assert_array_equal(rows[~is_missing], given[~is_missing])
     np.testing.assert_allclose(scatter, scatter_of(rows) / 2, rtol=1e-10)
     np.testing.assert_array_equal(scatter, scatter.T)

@@ -16,6 +16,7 @@ from mtgbn.chain.updates.sigma_h import contiguous_factor
 from mtgbn.search.knowledge import no_constraints
 from mtgbn.tasks import Tasks
 
+TIES = np.array([[1, 1, 0, 1], [0, 1, 1, 0], [1, 0, 0, 1], [0, 0, 0, 0], [1, 1, 1, 1]], dtype=bool)
 GRAPHS = np.array([*MIXED_GRAPHS, MIXED_GRAPHS[0], dag(4, (2, 3))])
 TASKS = Tasks.from_arrays(some_arrays(m=5))
 MEMBERS = {
@@ -36,12 +37,25 @@ def sigma_h_of(state):
     return float(state.delta) * state.centre
 
 
-@pytest.mark.parametrize("members", MEMBERS)
+@pytest.mark.parametrize(
+    ("members", "has_own"),
+    [
+        ("all members", False),
+        ("all members", True),
+        ("three members", True),
+        ("no members", False),
+    ],
+)
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_they_are_their_twins(setting, members):
+def test_they_are_their_twins(setting, members, has_own):
     start = None if setting in ("knowledge", "at most one parent") else GRAPHS
     data, state = chain_of(
-        TASKS, start=start, members=MEMBERS[members], prior=KINDS, **SETTINGS[setting]
+        TASKS,
+        start=start,
+        members=MEMBERS[members],
+        ties=TIES if has_own else True,
+        prior=KINDS,
+        **SETTINGS[setting],
     )
     twin, before = copy_of(state), copy_of(state)
     rng, twin_rng = np.random.default_rng(1), np.random.default_rng(1)
@@ -60,15 +74,18 @@ def test_they_are_their_twins(setting, members):
     assert (state.kinds != before.kinds).all()
 
 
-@pytest.mark.parametrize("agreement", [np.inf, 0.8])
-def test_a_pair_has_the_distribution_of_all_its_patterns_and_elements(agreement):
+@pytest.mark.parametrize(
+    ("agreement", "ties"),
+    [(np.inf, True), (0.8, True), (np.inf, [[True, False], [False, True], [True, True]])],
+)
+def test_a_pair_has_the_distribution_of_all_its_patterns_and_elements(agreement, ties):
     """Two variables, three tasks with fixed orders: eight patterns of edges, by brute force.
 
     Updates reach correlations in sigma_h that are a multiple of .05 away from the first one.
     """
     rng = np.random.default_rng(0)
     tasks = Tasks.from_arrays([rng.standard_normal((12, 2)) for _ in range(3)])
-    data, state = chain_of(tasks, prior=KINDS, agreement=agreement)
+    data, state = chain_of(tasks, prior=KINDS, agreement=agreement, ties=ties)
     state.orders[:] = [[0, 1], [1, 0], [0, 1]]
     edges = [(0, 0, 1), (1, 1, 0), (2, 0, 1)]
     correlations, scale = np.arange(-0.96, 0.99, 0.05), np.sqrt(9.0 * 8.0)
@@ -86,7 +103,8 @@ def test_a_pair_has_the_distribution_of_all_its_patterns_and_elements(agreement)
             sigma_h = np.array([[9.0, scale * correlation], [scale * correlation, 8.0]])
             values[place, k] = prior + naive_updates.log_prior_of_sigma_h(data, state, sigma_h)
             values[place, k] += sum(
-                naive_updates.log_likelihood(data, state, t, sigma_h, True) for t in range(3)
+                naive_updates.log_likelihood(data, state, t, sigma_h, state.ties[t])
+                for t in range(3)
             )
     expected = np.exp(values - values.max())
     expected /= expected.sum()

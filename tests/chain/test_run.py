@@ -1,21 +1,25 @@
 """Whole chains against what their prior says; runs in portions, adaptation, stopping.
 
 If data are drawn anew from the model after every round of a chain, given all else, then graphs, edge
-prior, delta, membership and Psi must keep their prior distributions (Geweke 2004): an exact check of all
-updates at once. With data held fixed, the ranks of true parameters among draws must be uniform
+prior, delta, membership, ties and Psi must keep their prior distributions (Geweke 2004): an exact check
+of all updates at once. With data held fixed, the ranks of true parameters among draws must be uniform
 (simulation-based calibration).
 """
+
+import itertools
 
 import naive
 import numpy as np
 import pytest
 from arviz_stats.base import array_stats
 from chain_problems import KINDS, SINGLE_DELTA, assert_same, chain_of, incomplete_tasks
+from naive_updates import OWN_SHARES
 from scipy.special import comb
-from scipy.stats import beta, invgamma, invwishart, kstest
+from scipy.stats import beta, binom, invgamma, invwishart, kstest
 
 from mtgbn.chain.run import run_chain
 from mtgbn.chain.state import copy_of
+from mtgbn.graphs.dags import topological_order
 from mtgbn.model.edge_prior import EdgePrior, PairKinds
 from mtgbn.model.unstructured import TYPICAL_DELTA
 from mtgbn.search.knowledge import Constraints, no_constraints
@@ -29,12 +33,20 @@ PRIOR = EdgePrior(0.4, 1.0)
 MOST_DEVIATIONS = 4.5
 
 
-def draw_scatter(rng, adjacency, sigma_h, delta, n):
-    p = len(sigma_h)
-    covariance = draw_covariance(adjacency, sigma_h, delta + p - 1, rng)
-    # With delta near 0 variances differ by orders of magnitude, and Cholesky may find a negative pivot.
-    values, vectors = np.linalg.eigh(covariance)
-    rows = rng.standard_normal((n, p)) @ (vectors * np.sqrt(np.maximum(values, 0))).T
+def draw_scatter(rng, adjacency, priors, ties, n):
+    """Scatter of n rows; ``priors`` are prior matrix and delta of tied and of own families."""
+    p = len(adjacency)
+    covariances = []
+    for matrix, delta in priors:
+        covariances.append(draw_covariance(adjacency, matrix, delta + p - 1, rng))
+    rows = np.empty((n, p))
+    # Parameters of families are independent: each is taken from the covariance of its prior.
+    for node in topological_order(adjacency):
+        parents, covariance = np.flatnonzero(adjacency[:, node]), covariances[not ties[node]]
+        slopes = np.linalg.solve(covariance[np.ix_(parents, parents)], covariance[parents, node])
+        # With delta near 0 variances differ by orders of magnitude, and a residual may be negative.
+        residual = max(covariance[node, node] - slopes @ covariance[parents, node], 0)
+        rows[:, node] = rows[:, parents] @ slopes + np.sqrt(residual) * rng.standard_normal(n)
     return rows.T @ rows
 
 
@@ -60,20 +72,20 @@ def successive_conditional(n, n_rounds, *, delta=None, seed=0, prior=PRIOR, **op
     data.psi_scales[:] = 0.5, 1.0, 3.0
     data.single_scales[:] = single_scales
     _, state = run_chain(data, state, rng, 25, adapts=True)
-    rounds = []
+    rounds, n_own = [], []
     for k in range(-125, n_rounds):
         trace, state = run_chain(data, state, rng, 1, adapts=k < 0)
         if k >= 0:
             rounds.append(trace)
         now = float(state.delta)
         for t in range(m if n else 0):
-            prior = now * trace.psi[0], now
-            if not state.members[t]:
-                prior = np.diag(single_scales), SINGLE_DELTA
-            state.scatters[t] = draw_scatter(rng, state.adjacencies[t], *prior, n)
-    names = ("psi", "delta", "kinds", "n_edges")
+            priors = (now * trace.psi[0], now), (np.diag(single_scales), SINGLE_DELTA)
+            state.scatters[t] = draw_scatter(rng, state.adjacencies[t], priors, state.ties[t], n)
+        n_own.append((~state.ties[state.members]).sum())
+    names = ("psi", "delta", "kinds", "n_edges", "own_share")
     found = {name: np.array([getattr(each, name)[0] for each in rounds]) for name in names}
     found["n_members"] = np.array([each.members.sum() for each in rounds])
+    found["n_own"] = np.array(n_own[125:])
     found["is_divergent"] = np.array([each.n_divergent for each in rounds])
     return data.psi_scales, found
 
@@ -103,6 +115,23 @@ def assert_psi_has_its_prior(psi, scales):
     roots = np.sqrt(np.diagonal(psi, axis1=1, axis2=2))
     for i, j in ((0, 1), (1, 2)):
         assert_uniform((psi[:, i, j] / (roots[:, i] * roots[:, j]) + 1) / 2, f"Psi[{i}, {j}]")
+
+
+def assert_ties_have_their_prior(found, p=3):
+    """The share of own families is uniform, whoever is a member; given it families are independent."""
+    for share in OWN_SHARES:
+        is_there, expected = found["own_share"] == share, 1 / len(OWN_SHARES)
+        distance = deviations(is_there, expected, found["own_share"])
+        assert abs(distance) < MOST_DEVIATIONS, share
+    n_own, n_members = found["n_own"], found["n_members"]
+    expected = np.zeros(4)
+    for number in set(n_members):
+        shares = np.mean(
+            [binom(p * number, share).cdf(np.arange(4)) for share in OWN_SHARES], axis=0
+        )
+        expected += (n_members == number).mean() * shares
+    for most, share in enumerate(expected):
+        assert abs(deviations(n_own <= most, share, n_own)) < MOST_DEVIATIONS, most
 
 
 def total_edges(pairs, m, priors):
@@ -148,6 +177,7 @@ EVERYTHING = {"samples_membership": False, "prior": KINDS}
 def test_everything_keeps_its_prior(n):
     scales, found = successive_conditional(n, 1500, **EVERYTHING)
     assert_psi_has_its_prior(found["psi"], scales)
+    assert_ties_have_their_prior(found)
     assert_uniform(found["delta"] / (found["delta"] + TYPICAL_DELTA), "delta")
     for name, values, distribution in (
         ("absent", found["kinds"][:, 0], beta(1.5, 1)),
@@ -178,6 +208,7 @@ def test_graphs_and_psi_keep_their_prior_when_the_rest_is_held():
     assert np.isnan(found["kinds"]).all()
     assert set(found["n_members"]) == {2}
     assert_psi_has_its_prior(found["psi"], scales)
+    assert_ties_have_their_prior(found)
     assert_edges(found["n_edges"], total_edges(3, 2, [PRIOR]))
 
 
@@ -185,6 +216,7 @@ def test_membership_keeps_its_prior():
     """The number of members is uniform from 0 to m, whatever the graphs and the data."""
     scales, found = successive_conditional(4, 1200, delta=8.0)
     assert_psi_has_its_prior(found["psi"], scales)
+    assert_ties_have_their_prior(found)
     n_members = found["n_members"]
     for number in range(3):
         assert abs(deviations(n_members == number, 1 / 3, n_members)) < MOST_DEVIATIONS
@@ -193,9 +225,9 @@ def test_membership_keeps_its_prior():
     assert_edges(found["n_edges"], expected)
 
 
-def draw_from_the_model(rng, m, p, n, delta, prior):
-    """Tasks, their graphs, Psi and the scales of its prior."""
-    scales = np.exp(rng.uniform(-1, 1, p))
+def draw_from_the_model(rng, m, p, n, delta, prior, own_share):
+    """Tasks, their graphs, Psi, the scales of its prior, and those of own families."""
+    scales, single_scales = np.exp(rng.uniform(-1, 1, (2, p)))
     psi = invwishart(p + 1, np.diag(scales)).rvs(random_state=rng)
     if isinstance(prior, PairKinds):
         frequencies, weights = np.transpose(naive.frequencies_of_pairs(prior))
@@ -208,11 +240,16 @@ def draw_from_the_model(rng, m, p, n, delta, prior):
     for adjacency in adjacencies:
         places = rng.permutation(p)
         adjacency[:] = (rng.random((p, p)) < common) & (places[:, None] < places)
-    scatters = [draw_scatter(rng, each, delta * psi, delta, n) for each in adjacencies]
-    return Tasks(scatters, np.full(m, float(n))), adjacencies, psi, scales
+    priors = (delta * psi, delta), (np.diag(single_scales), SINGLE_DELTA)
+    ties = rng.random((m, p)) >= own_share
+    scatters = [
+        draw_scatter(rng, *task, n)
+        for task in zip(adjacencies, itertools.repeat(priors), ties, strict=False)
+    ]
+    return Tasks(scatters, np.full(m, float(n))), adjacencies, psi, scales, single_scales
 
 
-def ranked(psi, delta, kinds, n_edges):
+def ranked(psi, delta, kinds, n_edges, own_share):
     """What is ranked, (rounds,) each."""
     roots = np.sqrt(np.diagonal(psi, axis1=-2, axis2=-1))
     return {
@@ -226,6 +263,7 @@ def ranked(psi, delta, kinds, n_edges):
         "common": kinds[..., 1],
         "usual": kinds[..., 4],
         "edges": n_edges,
+        "own share": own_share,
     }
 
 
@@ -236,12 +274,15 @@ def test_ranks_of_true_parameters_are_uniform(samples_all):
     ranks = {}
     for simulation in range(80):
         rng = np.random.default_rng([int(samples_all), simulation])
-        prior, delta = PRIOR, 10.0
+        prior, delta, own_share = PRIOR, 10.0, 0.0
         if samples_all:
             share = rng.random()
             (prior,) = drawn_kinds(rng, p, 1)
             delta = TYPICAL_DELTA * share / (1 - share)
-        tasks, adjacencies, psi, scales = draw_from_the_model(rng, m, p, n, delta, prior)
+            own_share = rng.choice(OWN_SHARES)
+        tasks, adjacencies, psi, scales, single_scales = draw_from_the_model(
+            rng, m, p, n, delta, prior, own_share
+        )
         data, state = chain_of(
             tasks,
             prior=KINDS if samples_all else prior,
@@ -249,20 +290,21 @@ def test_ranks_of_true_parameters_are_uniform(samples_all):
             n_moves=150,
             samples_delta=samples_all,
             samples_membership=False,
+            samples_ties=samples_all,
         )
-        data.psi_scales[:] = scales
+        data.psi_scales[:], data.single_scales[:] = scales, single_scales
         _, state = run_chain(data, state, rng, 80, adapts=True)
         trace, _ = run_chain(data, state, rng, n_rounds, adapts=False)
         kinds = np.array(prior if samples_all else [np.nan] * 5)
-        true = ranked(psi, delta, kinds, adjacencies.sum())
-        found = ranked(trace.psi, trace.delta, trace.kinds, trace.n_edges)
+        true = ranked(psi, delta, kinds, adjacencies.sum(), own_share)
+        found = ranked(trace.psi, trace.delta, trace.kinds, trace.n_edges, trace.own_share)
         for name, value in true.items():
             draws = found[name][:: n_rounds // n_ranked]
             # Counts have ties, broken at random.
             below = np.sum(draws < value) + rng.random() * (np.sum(draws == value) + 1)
             ranks.setdefault(name, []).append(below / (n_ranked + 1))
     for name, values in ranks.items():
-        if samples_all or name not in ("delta", "absent", "common", "usual"):
+        if samples_all or name not in ("delta", "absent", "common", "usual", "own share"):
             assert kstest(values, "uniform").pvalue > 0.001, name
 
 
@@ -307,7 +349,7 @@ def test_two_short_runs_are_one_long_run(chain, adapts):
     assert_same(kept, middle)  # not changed in place
     for name in (
         *("psi", "delta", "kinds", "log_density", "n_edges", "acceptance"),
-        *("members", "advantages"),
+        *("members", "advantages", "own_share"),
     ):
         both = np.concatenate([getattr(first, name), getattr(second, name)])
         np.testing.assert_array_equal(both, getattr(whole, name), err_msg=name)

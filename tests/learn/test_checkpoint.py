@@ -29,13 +29,13 @@ pytestmark = pytest.mark.filterwarnings("ignore::mtgbn.errors.ConvergenceWarning
 
 def incomplete_tasks():
     rng = np.random.default_rng(30)
-    arrays = related_arrays(30, 4, 4, 20, 0.8)
+    arrays = related_arrays(30, 6, 6, 20, 0.8)
     for array in arrays:
         array[rng.random(array.shape) < 0.1] = np.nan
     return Tasks.from_arrays(arrays, missing="em")
 
 
-TASKS = related_tasks(30, m=4, p=4, rows=16)
+TASKS = related_tasks(30, m=6, p=6, rows=16)
 INCOMPLETE = incomplete_tasks()
 
 # Several iterations: without tolerance chains go on until no edge changes, and some do change.
@@ -243,9 +243,9 @@ def test_relabelled_edge_priors_are_other_ones(tmp_path):
 
 
 def test_other_data_are_refused(path):
-    renamed = Tasks(TASKS.scatters, TASKS.ns, list("abcd"))
+    renamed = Tasks(TASKS.scatters, TASKS.ns, list("abcdef"))
     scaled = Tasks(TASKS.scatters * (1 + 1e-15), TASKS.ns)
-    for other in (TASKS[:2], TASKS[::-1], renamed, scaled, related_tasks(31, m=4, p=4, rows=16)):
+    for other in (TASKS[:2], TASKS[::-1], renamed, scaled, related_tasks(31, m=6, p=6, rows=16)):
         with pytest.raises(InputError, match="is the checkpoint of other data") as caught:
             fit(tasks=other, checkpoint=path)
         assert str(path) in str(caught.value)

@@ -2,11 +2,11 @@
 
 from itertools import permutations
 
+import naive
 import numpy as np
 import pandas
 import pytest
 from learn_oracles import all_dags
-from naive import log_marginal_likelihood
 
 from mtgbn import MTGBN, SIG, Tasks
 from mtgbn.errors import ConvergenceWarning, InputError, NotFittedError
@@ -77,7 +77,8 @@ def test_as_a_single_task_it_is_told_nothing(simulation, cohort):
     assert np.abs(told.edge_probabilities - found[0].edge_probabilities).max() > 0.1
 
 
-def test_probabilities_are_those_of_all_dags():
+@pytest.mark.parametrize("own_share", [0.0, 0.3])
+def test_probabilities_are_those_of_all_dags(own_share):
     """Three variables, one draw: every DAG can be counted, with the number of its orders."""
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(25, 3)) @ np.array([[1, 0.5, 0], [0, 1, 0.4], [0, 0, 1]])
@@ -88,7 +89,12 @@ def test_probabilities_are_those_of_all_dags():
     for dag in all_dags(3):
         places = [np.argsort(order) for order in permutations(range(3))]
         n_orders = sum((place[:, None] < place)[dag].all() for place in places)
-        value = log_marginal_likelihood(scatter, n, dag, sigma_h, delta + 2)
+        value = 0.0
+        for node in range(3):
+            family = scatter, n, node, naive.parents_of(dag, node)
+            tied = naive.family_score(sigma_h, delta, *family)
+            own = naive.family_score(np.diag(np.diag(scatter)) / n, 3.0, *family)
+            value += np.log((1 - own_share) * np.exp(tied) + own_share * np.exp(own))
         weights.append(value + log_odds[dag].sum() + np.log(n_orders))
         graphs.append(dag)
     weights = np.exp(np.array(weights) - max(weights))
@@ -97,7 +103,7 @@ def test_probabilities_are_those_of_all_dags():
     found, _ = _sample_graphs(
         scatter,
         n,
-        _Terms(np.array([sigma_h] * 200), delta, log_odds),
+        _Terms(np.array([sigma_h] * 200), delta, log_odds, own_share),
         constraints,
         np.zeros((3, 3), dtype=bool),
         rng,

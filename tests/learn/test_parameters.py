@@ -2,6 +2,7 @@
 
 import copy
 
+import naive
 import numpy as np
 import pandas as pd
 import pytest
@@ -95,24 +96,31 @@ def test_markov_equivalent_graphs_have_the_same_covariance_and_predictions(seed)
     assert turned
 
 
+@pytest.mark.parametrize("mixed", [False, True])
 @pytest.mark.parametrize("seed", range(2))
-def test_means_are_those_of_simulated_covariances(seed):
-    p, nu0 = 4, DELTA + 3
+def test_means_are_those_of_simulated_covariances(seed, mixed):
+    """With own families, every family is drawn as a tied or as an own one."""
+    p = 4
     scatter, draws, rng = problem(seed, p)
     graph = random_dag(np.random.default_rng(seed), p, 0.6)
-    means = posterior_network(graph, scatter, N, draws, DELTA).parameters()
+    ties = np.array([0.3, 1.0, 0.6, 0.0]) if mixed else np.ones(p)
+    means = posterior_network(graph, scatter, N, draws, DELTA, ties).parameters()
+    of_task = np.diag(np.diag(scatter)) / N
     covariances, coefficients, variances = [], [], []
     for _ in range(1500):
-        covariance = draw_covariance(graph, draws[0] + scatter, nu0 + N, rng)
-        covariances.append(covariance)
+        tied = draw_covariance(graph, draws[0] + scatter, DELTA + p - 1 + N, rng)
+        own = draw_covariance(graph, of_task + scatter, 3.0 + p - 1 + N, rng)
         slopes, residuals = np.zeros((p, p)), np.zeros(p)
         for k in range(p):
+            source = tied if rng.random() < ties[k] else own
             parents = np.flatnonzero(graph[:, k])
             slopes[parents, k] = np.linalg.solve(
-                submatrix(covariance, parents).reshape(parents.size, parents.size),
-                covariance[parents, k],
+                submatrix(source, parents).reshape(parents.size, parents.size),
+                source[parents, k],
             )
-            residuals[k] = covariance[k, k] - slopes[:, k] @ covariance[:, k]
+            residuals[k] = source[k, k] - slopes[:, k] @ source[:, k]
+        total = np.linalg.inv(np.eye(p) - slopes)
+        covariances.append(total.T @ np.diag(residuals) @ total)
         coefficients.append(slopes)
         variances.append(residuals)
     assert np.abs(z_scores(covariances, means.covariance)).max() < Z_LIMIT
@@ -211,6 +219,21 @@ def test_samples_of_a_complete_graph_follow_the_t_distribution(seed):
     assert abs(z_scores(network.log_density(rows), -entropy)) < Z_LIMIT
 
 
+def test_samples_and_densities_of_own_families_belong_together():
+    """E[g(x)/f(x)] over samples is the integral of g, whatever the ties."""
+    p = 3
+    scatter, draws, rng = problem(21, p, n_draws=3)
+    graph = random_dag(rng, p, 0.7)
+    network = posterior_network(graph, scatter, N, 5 * draws, DELTA, np.array([0.2, 0.9, 0.5]))
+    rows = network.sample(20000, rng)
+    products = rows[:, :, None] * rows[:, None]
+    assert np.abs(z_scores(products, network.parameters().covariance)).max() < Z_LIMIT
+    half = 1.5 * np.sqrt(np.diag(scatter) / N)
+    inside = (np.abs(rows) < half).all(axis=1)
+    inverse = np.where(inside, np.exp(-network.log_density(rows)), 0)
+    assert abs(z_scores(inverse, np.prod(2 * half))) < Z_LIMIT
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_samples_of_a_sparse_graph_have_uniform_conditional_probabilities(seed):
     p = 4
@@ -294,19 +317,32 @@ def test_an_estimator_predicts_by_the_likelihood_of_one_row_more():
     assert (learner.membership_ > 0.5).all()
     row = np.array([0.5, -1.0, 2.0])
     for task, graph in enumerate(learner.graphs_):
+        scatter, n, ties = tasks.scatters[task], tasks.ns[task], learner.ties_[task]
+        assert ((ties > 0) & (ties < 1)).all()
+        of_task = np.diag(np.diag(scatter)) / n
+
+        def gain(prior, delta, node, graph=graph, scatter=scatter, n=n):
+            family = node, naive.parents_of(graph, node)
+            more = naive.family_score(prior, delta, scatter + np.outer(row, row), n + 1, *family)
+            return more - naive.family_score(prior, delta, scatter, n, *family)
+
         gains = [
-            log_marginal_likelihood(
-                tasks.scatters[task] + np.outer(row, row), tasks.ns[task] + 1, graph, draw, 4.5
+            sum(
+                np.log(
+                    ties[node] * np.exp(gain(draw, 2.5, node))
+                    + (1 - ties[node]) * np.exp(gain(of_task, 3.0, node))
+                )
+                for node in range(3)
             )
-            - log_marginal_likelihood(tasks.scatters[task], tasks.ns[task], graph, draw, 4.5)
             for draw in learner.draws_.flat
         ]
         expected = logsumexp(gains) - np.log(len(gains))
         assert learner.predict_log_density(task, row[None])[0] == pytest.approx(expected, abs=1e-9)
         # Roots have the variance of the inverse Wishart's marginal.
         for root in np.flatnonzero(~graph.any(axis=0)):
-            scale = learner.sigma_h_[root, root] + tasks.scatters[task, root, root]
-            expected = scale / (4.5 - 2 + tasks.ns[task] - 2)
+            tied = (learner.sigma_h_[root, root] + scatter[root, root]) / (2.5 + n - 2)
+            own = (of_task[root, root] + scatter[root, root]) / (3.0 + n - 2)
+            expected = ties[root] * tied + (1 - ties[root]) * own
             assert learner.covariances_[task, root, root] == pytest.approx(expected, rel=1e-9)
 
 

@@ -23,6 +23,7 @@ def describe(advantages, membership=None, ns=None, graphs=None, delta=20.0):
     m = advantages.shape[-1]
     return describe_relatedness(
         delta,
+        0.01,
         np.zeros((m, 3, 3), dtype=bool) if graphs is None else graphs,
         memberships(advantages.shape, np.ones(m) if membership is None else membership),
         advantages,
@@ -142,6 +143,7 @@ def words(**changes):
     values = {
         "delta": 20.0,
         "share": 0.25,
+        "own_share": 0.001,
         "joined": 0.123,
         "density": 0.1,
         "similarity": 3.0,
@@ -152,6 +154,13 @@ def words(**changes):
         "task_names": ("ann", "bob", "cy"),
     }
     return " ".join(Relatedness(**{**values, **changes}).in_words())
+
+
+def test_own_families_are_mentioned_if_there_are_some():
+    assert "in another way" not in words()
+    assert "In 2.0% of the cases, a variable depends on its parents in another way" in words(
+        own_share=0.02
+    )
 
 
 def test_all_are_members():

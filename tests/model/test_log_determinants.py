@@ -216,7 +216,7 @@ for prior in STRUCTURE_PRIORS:
     x = 0.1 * rng.standard_normal(p * (p + 1) // 2)
     numbers.append(log_posterior_unconstrained(x, posterior, np.eye(p) + 0.2))
 members = np.arange(m) % 3 > 0
-terms = family_terms(adjacencies, members, scatters, np.full(m, 12.0), 2.5)
+terms = family_terms(adjacencies, np.tile(members[:, None], (1, p)), scatters, np.full(m, 12.0), 2.5)
 posterior = posterior._replace(terms=terms, prior_scales=np.ones(p))
 numbers.append(log_posterior_unconstrained(x, posterior, np.eye(p) + 0.2))
 tables = np.log(np.linspace(0.9, 0.1, 2 * (members.sum() + 2))).reshape(2, -1)

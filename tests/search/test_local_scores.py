@@ -1,5 +1,6 @@
 """Local scores against the public densities, which know nothing of increments."""
 
+import naive
 import numpy as np
 import pytest
 
@@ -7,10 +8,13 @@ from mtgbn.errors import InputError
 from mtgbn.model.densities import log_marginal_likelihood
 from mtgbn.paper.structure_priors import gather_prior_scores, log_structure_prior
 from mtgbn.search.local_scores import (
+    OwnFamilies,
     best_first,
     gather_scores,
     local_score,
+    log_odds_of_ties,
     score_additions,
+    score_differences,
     scores_workspace,
     thinned,
 )
@@ -102,6 +106,67 @@ def test_thinned_scores_are_those_of_some_draws(prior):
     found = graph_score(thinned(scores, 3), adjacency)
     assert found == pytest.approx(graph_score(expected, adjacency), rel=1e-12)
     assert thinned(scores, 9) is scores
+
+
+OWN = 0.07
+
+
+def mixed_problem(p, n_draws=6):
+    """Scores whose families may be own ones, and their score from the definition."""
+    scatter, n, draws = random_problem(5, p, n_draws)
+    draws *= np.exp(np.random.default_rng(1).normal(size=n_draws))[:, None, None]
+    odds = np.random.default_rng(0).standard_normal((p, p))
+    matrix, delta = np.diag(np.linspace(0.5, 3, p)), 2.5
+    own = OwnFamilies(matrix, delta, np.log(OWN), np.log(1 - OWN))
+    scores = gather_scores(scatter, n, draws, p + 3.0, odds, own=own)
+
+    def components(node, parents):
+        tied = [naive.family_score(draw, 4.0, scatter, n, node, parents) for draw in draws]
+        return (
+            np.log(1 - OWN) + np.mean(tied),
+            np.log(OWN) + naive.family_score(matrix, delta, scatter, n, node, parents),
+        )
+
+    def expected(adjacency):
+        families = [components(k, naive.parents_of(adjacency, k)) for k in range(p)]
+        return odds[adjacency].sum() + sum(np.logaddexp(*each) for each in families)
+
+    return scores, components, expected
+
+
+def test_families_may_be_own_families():
+    scores, components, expected = mixed_problem(5)
+    rng = np.random.default_rng(2)
+    graphs = [random_dag(rng, 5) for _ in range(5)]
+    for graph in graphs:
+        assert graph_score(scores, graph) == pytest.approx(expected(graph), abs=1e-8)
+        found = log_odds_of_ties(scores, graph)
+        each = [np.subtract(*components(k, naive.parents_of(graph, k))) for k in range(5)]
+        np.testing.assert_allclose(found, each, atol=1e-8)
+        assert (np.abs(found) < 30).any()  # or the smaller component would not be tested
+    gains = score_differences(scores, graphs[0], graphs[1])
+    assert gains.shape == (6,)
+    assert np.ptp(gains) > 0.1
+    assert gains.mean() == pytest.approx(expected(graphs[0]) - expected(graphs[1]), abs=1e-8)
+    work = scores_workspace(scores, 5)
+    out = np.empty(5)
+    score_additions(scores, 2, np.array([4]), 1, np.arange(5) % 2 == 1, out, work)
+    for a in (1, 3):
+        larger = local_score(scores, 2, np.array([4, a]), 2, work)
+        assert out[a] == pytest.approx(larger, abs=1e-9)
+
+
+def test_own_families_stay_when_draws_are_thinned():
+    scores, _, _ = mixed_problem(4, n_draws=1)
+    repeated, _, _ = mixed_problem(4, n_draws=9)
+    graph = random_dag(np.random.default_rng(0), 4)
+    fewer = thinned(repeated, 3)
+    assert (fewer.n_draws, fewer.starts[-1]) == (3, 4)
+    assert thinned(scores, 3) is scores
+    # The draws that are left, and the own families.
+    lanes = repeated.matrices[:, :, [0, 4, 8, 9, 10, 14, 18, 19]]
+    np.testing.assert_array_equal(fewer.matrices, lanes)
+    assert np.isfinite(graph_score(fewer, graph))
 
 
 def test_many_draws_of_extreme_scale_do_not_overflow():

@@ -15,6 +15,7 @@ from mtgbn.chain.updates.graphs import update_graphs
 from mtgbn.chain.updates.membership import update_membership
 from mtgbn.chain.updates.pairs import update_kinds, update_pairs
 from mtgbn.chain.updates.sigma_h import TARGET_ACCEPTANCE, update_sigma_h
+from mtgbn.chain.updates.ties import update_ties, write_advantages
 from mtgbn.model.edge_prior import add_log_odds, edge_terms, log_probability_of_edges
 from mtgbn.model.unstructured import log_prior_of_delta
 
@@ -42,8 +43,8 @@ def run_rounds(rng, data, state, psi_factor, first, last, adapts, trace):
         `run_chain` divides by their number.
     """
     m, p, _ = state.scatters.shape
-    nobody, everybody = np.zeros(m, dtype=np.bool_), np.ones(m, dtype=np.bool_)
-    as_single, as_members = np.empty(m), np.empty(m)
+    nobody, everybody = np.zeros((m, p), dtype=np.bool_), np.ones((m, p), dtype=np.bool_)
+    as_single, as_members = np.empty((m, p)), np.empty((m, p))
     sigma_h = np.empty((p, p))
     adjacencies, scatters = state.adjacencies, state.scatters
     ns, scales = data.ns, data.single_scales
@@ -53,10 +54,10 @@ def run_rounds(rng, data, state, psi_factor, first, last, adapts, trace):
         delta = state.delta[()]
         log_likelihoods(adjacencies, scatters, ns, scales, nobody, sigma_h, delta, as_single)
         log_likelihoods(adjacencies, scatters, ns, scales, everybody, sigma_h, delta, as_members)
-        for t in range(m):
-            trace.advantages[k, t] = as_members[t] - as_single[t]
+        write_advantages(as_members, as_single, state.own_share[()], trace.advantages[k])
         if data.samples_membership:
             update_membership(rng, data, state, trace.advantages[k])
+        update_ties(rng, data, state, as_members, as_single)
         if data.n_moves > 0:
             if state.kinds.size:
                 update_pairs(rng, data, state, psi_factor, sigma_h)
@@ -79,15 +80,17 @@ def _record(data, state, sigma_h, k, trace):
     m, p, _ = scatters.shape
     terms = edge_terms(state, data.agreement, members.sum())
     add_log_odds(terms, adjacencies, members, counts, trace.log_odds)
-    values = np.empty(m)
-    log_likelihoods(
-        adjacencies, scatters, data.ns, data.single_scales, members, sigma_h, delta, values
-    )
+    ties, scales, own_share = state.ties, data.single_scales, state.own_share[()]
+    values = np.empty((m, p))
+    log_likelihoods(adjacencies, scatters, data.ns, scales, ties, sigma_h, delta, values)
     value = log_prior_of_delta(delta)
     value += log_probability_of_edges(terms, adjacencies, members, counts, data.free)
     n_members = n_edges = 0
     for t in range(m):
-        value += values[t]
+        for j in range(p):
+            value += values[t, j]
+            if members[t] and own_share > 0.0:
+                value += np.log(1.0 - own_share if ties[t, j] else own_share)
         trace.members[k, t] = members[t]
         n_members += members[t]
         for i in range(p):
@@ -102,6 +105,7 @@ def _record(data, state, sigma_h, k, trace):
         for j in range(p):
             psi[k, i, j] = sigma_h[i, j] / delta
     trace.delta[k] = delta
+    trace.own_share[k] = own_share
     for field in range(state.kinds.size):
         trace.kinds[k, field] = state.kinds[field]
     trace.log_density[k] = value

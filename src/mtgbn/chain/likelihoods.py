@@ -5,73 +5,101 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mtgbn._utils.compiled import ZERO, kernel
+from mtgbn._utils.compiled import NONE, kernel
 from mtgbn.chain.state import SINGLE_DELTA
 from mtgbn.model.log_determinants import LARGEST_PRODUCT, SMALLEST_PRODUCT
 
 
 class TaskScores(NamedTuple):
-    """All that is needed to score any family of one task at one sigma_h; see `prepare_scores`.
+    """All that is needed to score any family of one task at one sigma_h.
 
-    ``posterior_matrix`` and ``prior_matrix`` (p, p) are sigma_h + T and sigma_h, with their degrees of
-    freedom. ``constants`` (p,) depend on the number of parents only. ``log_odds`` (p, p) are
-    the prior log odds of every edge i -> j, given all other tasks. The rest is scratch space.
+    Families of tied variables have the prior matrix sigma_h, own families the diagonal one of a single
+    task; `TIED` and `OWN` are their places on the first axis. `prepare_tied`, `prepare_own` write them.
+
+    ``posterior_matrices`` and ``prior_matrices`` (2, p, p) are the prior matrices with and without the
+    scatter, ``posterior_degrees`` and ``prior_degrees`` (2,) their degrees of freedom. ``constants``
+    (2, p) depend on the number of parents only. ``sources`` (p,) says which of both the family of a
+    variable has. ``log_odds`` (p, p) are the prior log odds of every edge i -> j, given all other tasks.
+    The rest is scratch space.
     """
 
-    posterior_matrix: np.ndarray
-    prior_matrix: np.ndarray
+    posterior_matrices: np.ndarray
+    prior_matrices: np.ndarray
     posterior_degrees: np.ndarray
     prior_degrees: np.ndarray
     constants: np.ndarray
+    sources: np.ndarray
     log_odds: np.ndarray
     posterior_factor: np.ndarray
     prior_factor: np.ndarray
 
 
+# Places of tied and of own families in `TaskScores`.
+TIED, OWN = np.int64(0), np.int64(1)
+
+
 @kernel
 def empty_scores(p):
-    """Room for the scores of a task with p variables; log prior odds are 0."""
+    """Room for the scores of a task with p variables; log prior odds are 0, all families are tied."""
     return TaskScores(
-        np.empty((p, p)),
-        np.empty((p, p)),
-        np.empty(()),
-        np.empty(()),
-        np.empty(p),
-        np.zeros((p, p)),
-        np.empty((p, p)),
-        np.empty((p, p)),
+        posterior_matrices=np.empty((2, p, p)),
+        prior_matrices=np.zeros((2, p, p)),
+        posterior_degrees=np.empty(2),
+        prior_degrees=np.empty(2),
+        constants=np.empty((2, p)),
+        sources=np.zeros(p, dtype=np.int64),
+        log_odds=np.zeros((p, p)),
+        posterior_factor=np.empty((p, p)),
+        prior_factor=np.empty((p, p)),
     )
 
 
 @kernel
-def prepare_scores(scores, scatter, n, sigma_h, delta, max_parents):
-    """Write matrices, degrees of freedom and constants of a task with this sigma_h and delta.
+def prepare_tied(scores, scatter, n, sigma_h, delta, max_parents):
+    """Write what tied families need at this sigma_h and delta.
 
     Families can then be scored that have at most ``max_parents`` parents.
     """
     p = scatter.shape[0]
     for i in range(p):
         for j in range(p):
-            scores.prior_matrix[i, j] = sigma_h[i, j]
-            scores.posterior_matrix[i, j] = sigma_h[i, j] + scatter[i, j]
-    scores.posterior_degrees[()] = delta + n
-    scores.prior_degrees[()] = delta
-    for q in range(max_parents + 1):
-        scores.constants[q] = lgamma((delta + n + q) / 2) - lgamma((delta + q) / 2)
+            scores.prior_matrices[TIED, i, j] = sigma_h[i, j]
+    _prepare(scores, TIED, scatter, n, delta, max_parents)
 
 
 @kernel
-def prepare_single(scores, scatter, n, scales, max_parents):
-    """`prepare_scores` for a single task, whose prior matrix is diagonal with these ``scales``."""
+def prepare_own(scores, scatter, n, scales, max_parents):
+    """Write what own families need, whose prior matrix is diagonal with these ``scales``."""
     for i in range(scales.size):
-        for j in range(scales.size):
-            scores.prior_matrix[i, j] = scales[i] if i == j else 0.0
-    prepare_scores(scores, scatter, n, scores.prior_matrix, SINGLE_DELTA, max_parents)
+        scores.prior_matrices[OWN, i, i] = scales[i]
+    _prepare(scores, OWN, scatter, n, SINGLE_DELTA, max_parents)
+
+
+@kernel
+def _prepare(scores, source, scatter, n, delta, max_parents):
+    """Write posterior matrix, degrees of freedom and constants that belong to a prior matrix."""
+    p = scatter.shape[0]
+    for i in range(p):
+        for j in range(p):
+            scores.posterior_matrices[source, i, j] = (
+                scores.prior_matrices[source, i, j] + scatter[i, j]
+            )
+    scores.posterior_degrees[source] = delta + n
+    scores.prior_degrees[source] = delta
+    for q in range(max_parents + 1):
+        scores.constants[source, q] = lgamma((delta + n + q) / 2) - lgamma((delta + q) / 2)
+
+
+@kernel
+def set_sources(scores, ties):
+    """Say which variables of the task are tied, (p,)."""
+    for j in range(ties.size):
+        scores.sources[j] = TIED if ties[j] else OWN
 
 
 @kernel(error_model="numpy")
-def log_likelihoods(adjacencies, scatters, ns, single_scales, members, sigma_h, delta, values):
-    """Write the log marginal likelihood of every task, up to a constant of the data alone.
+def log_likelihoods(adjacencies, scatters, ns, single_scales, ties, sigma_h, delta, values):
+    """Write the log marginal likelihood of every family, up to a constant of the data alone.
 
     Parameters
     ----------
@@ -79,44 +107,48 @@ def log_likelihoods(adjacencies, scatters, ns, single_scales, members, sigma_h, 
     scatters : array (m, p, p)
     ns : array (m,)
     single_scales : array (m, p)
-        Diagonals of the prior matrices of tasks that are not members.
-    members : array (m,) of bool
-        Tasks whose prior matrix is sigma_h.
+        Diagonals of the prior matrices of own families.
+    ties : array (m, p) of bool
+        Families whose prior matrix is sigma_h.
     sigma_h : array (p, p)
     delta : float
-    values : array (m,)
-        Gets the result.
+    values : array (m, p)
+        Gets the result, by task and variable.
     """
     m, p, _ = scatters.shape
     scores = empty_scores(p)
     parents, n_parents = np.empty((p, p), dtype=np.int64), np.empty(p, dtype=np.int64)
     for t in range(m):
-        most = ZERO
+        most_tied, most_own = NONE, NONE
         for node in range(p):
             n_parents[node] = 0
             for a in range(p):
                 if adjacencies[t, a, node]:
                     parents[node, n_parents[node]] = a
                     n_parents[node] += 1
-            most = max(most, n_parents[node])
+            if ties[t, node]:
+                most_tied = max(most_tied, n_parents[node])
+            else:
+                most_own = max(most_own, n_parents[node])
         # Gamma functions take longer than the factors of small families: only those in use.
-        if members[t]:
-            prepare_scores(scores, scatters[t], ns[t], sigma_h, delta, most)
-        else:
-            prepare_single(scores, scatters[t], ns[t], single_scales[t], most)
-        values[t] = 0.0
+        if most_tied >= 0:
+            prepare_tied(scores, scatters[t], ns[t], sigma_h, delta, most_tied)
+        if most_own >= 0:
+            prepare_own(scores, scatters[t], ns[t], single_scales[t], most_own)
+        set_sources(scores, ties[t])
         for node in range(p):
-            values[t] += family_score(scores, node, parents[node], n_parents[node])
+            values[t, node] = family_score(scores, node, parents[node], n_parents[node])
 
 
 @kernel(error_model="numpy", forceinline=True)
 def family_score(scores, node, parents, n_parents):
     """Local score of one family: the node with the first ``n_parents`` of ``parents``."""
-    value = scores.constants[n_parents]
+    source = scores.sources[node]
+    value = scores.constants[source, n_parents]
     for k in range(n_parents):
         value += scores.log_odds[parents[k], node]
     # Both matrices in one loop: the processor works on one while it waits for the other.
-    both, prior = scores.posterior_matrix, scores.prior_matrix
+    both, prior = scores.posterior_matrices[source], scores.prior_matrices[source]
     factor, prior_factor = scores.posterior_factor, scores.prior_factor
     determinant, prior_determinant, logarithm = 1.0, 1.0, 0.0
     pivot = prior_pivot = 1.0
@@ -149,5 +181,5 @@ def family_score(scores, node, parents, n_parents):
             determinant *= pivot
             prior_determinant *= prior_pivot
     value += (logarithm + log(prior_determinant) - log(determinant)) / 2
-    value += (scores.prior_degrees[()] + n_parents) / 2 * log(prior_pivot)
-    return value - (scores.posterior_degrees[()] + n_parents) / 2 * log(pivot)
+    value += (scores.prior_degrees[source] + n_parents) / 2 * log(prior_pivot)
+    return value - (scores.posterior_degrees[source] + n_parents) / 2 * log(pivot)

@@ -123,18 +123,18 @@ def single_log_likelihoods(
 ) -> np.ndarray:
     """Log marginal likelihood of every task as a single task, (m,), up to a constant of the data."""
     m, p, _ = scatters.shape
-    values = np.empty(m)
+    values = np.empty((m, p))
     log_likelihoods(
         np.array(adjacencies, order="C"),  # in another order the kernel would be compiled once more
         np.array(scatters),
         data.ns,
         data.single_scales,
-        np.zeros(m, dtype=bool),
+        np.zeros((m, p), dtype=bool),
         np.zeros((p, p)),
         0.0,
         values,
     )
-    return values
+    return values.sum(axis=1)
 
 
 def rehearse(begins: bool) -> None:

@@ -19,6 +19,9 @@ from mtgbn.tasks import Tasks
 # delta of the prior of a single task, whose mean is the diagonal matrix of the task's variances.
 SINGLE_DELTA = 3.0
 
+# Share of own families among those of members with which chains begin.
+FIRST_OWN_SHARE = 0.016
+
 # Step size of ln delta before a chain has adapted it.
 _FIRST_DELTA_STEP = 0.3
 
@@ -62,6 +65,9 @@ class ChainData(NamedTuple):
     samples_delta, samples_membership, samples_kinds : bool
         Whether delta, the membership and the kinds of pairs are updated; otherwise they are held
         fixed.
+    samples_ties : bool
+        Whether ties and the share of own families are updated; otherwise all families of members are
+        tied.
     """
 
     ns: np.ndarray
@@ -82,6 +88,7 @@ class ChainData(NamedTuple):
     n_moves: int
     samples_delta: bool
     samples_membership: bool
+    samples_ties: bool
     samples_kinds: bool
 
 
@@ -109,6 +116,11 @@ class ChainState(NamedTuple):
         Variables of every task from first to last; parents come before their children.
     members : array (m,) of bool
         Tasks that share sigma_h and edges with each other; the others are single tasks.
+    ties : array (m, p) of bool
+        Families of members that follow sigma_h. The other families, and all of single tasks, are own
+        families: their parameters are learned from the task's own data.
+    own_share : array ()
+        A priori, the share of own families among those of members.
     counts : array (p, p)
         Members that have i -> j.
     scatters : array (m, p, p)
@@ -135,6 +147,8 @@ class ChainState(NamedTuple):
     adjacencies: np.ndarray
     orders: np.ndarray
     members: np.ndarray
+    ties: np.ndarray
+    own_share: np.ndarray
     counts: np.ndarray
     scatters: np.ndarray
     rows: np.ndarray
@@ -154,13 +168,14 @@ class ChainTrace(NamedTuple):
     kinds : array (rounds, 5)
         nan where the edge prior is fixed.
     log_density : array (rounds,)
-        Log density of data, graphs, membership and ln delta, given Psi and the edge prior, minus
-        the costs of all edges.
+        Log density of data, graphs, membership, ties and ln delta, given Psi, the edge prior and the
+        share of own families, minus the costs of all edges.
     n_edges, acceptance : array (rounds,)
         Number of edges in all tasks; acceptance probability of HMC.
     members : array (rounds, m) of bool
     advantages : array (rounds, m)
         Log likelihood of a task's data as a member minus the one as a single task.
+    own_share : array (rounds,)
     log_odds : array (m, p, p)
         Mean over the rounds of the prior log odds of every edge, given the other tasks' graphs.
     move_frequencies : array (m, p, p)
@@ -183,6 +198,7 @@ class ChainTrace(NamedTuple):
     acceptance: np.ndarray
     members: np.ndarray
     advantages: np.ndarray
+    own_share: np.ndarray
     log_odds: np.ndarray
     move_frequencies: np.ndarray
     end_counts: np.ndarray
@@ -200,6 +216,7 @@ def chain_data(
     n_moves: int,
     samples_delta: bool = True,
     samples_membership: bool = True,
+    samples_ties: bool = True,
     samples_kinds: bool = True,
 ) -> ChainData:
     """Gather what is given to a chain; the prior of Psi is centred at the pooled variances."""
@@ -230,6 +247,7 @@ def chain_data(
         n_moves=int(n_moves),
         samples_delta=bool(samples_delta),
         samples_membership=bool(samples_membership) and len(tasks) > 1,
+        samples_ties=bool(samples_ties) and len(tasks) > 1,
         samples_kinds=bool(samples_kinds),
     )
 
@@ -247,7 +265,7 @@ def first_state(
     delta: float,
     edge_prior: EdgePrior | PairKinds,
 ) -> ChainState:
-    """The state before the first round: given graphs, all tasks are members.
+    """The state before the first round: given graphs, all tasks are members, all families tied.
 
     sigma_h starts near the one that is most probable with complete graphs, missing values start at
     their column means. Single tasks have the density of ``edge_prior``.
@@ -272,6 +290,8 @@ def first_state(
         adjacencies=graphs,
         orders=np.array([topological_order(graph) for graph in graphs]),
         members=np.ones(m, dtype=bool),
+        ties=np.ones((m, p), dtype=bool),
+        own_share=np.array(FIRST_OWN_SHARE if data.samples_ties else 0.0),
         counts=graphs.sum(axis=0),
         scatters=scatters,
         rows=np.concatenate(rows) if rows else np.empty((0, p)),
@@ -326,6 +346,7 @@ def empty_trace(n_rounds: int, m: int, p: int) -> ChainTrace:
         acceptance=np.empty(n_rounds),
         members=np.empty((n_rounds, m), dtype=bool),
         advantages=np.empty((n_rounds, m)),
+        own_share=np.empty(n_rounds),
         log_odds=np.zeros((m, p, p)),
         move_frequencies=np.zeros((m, p, p)),
         end_counts=np.zeros((m, p, p), dtype=np.int32),

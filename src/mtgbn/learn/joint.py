@@ -30,6 +30,7 @@ from mtgbn.learn.single_task import (
     FoundGraph,
     iteration_seeds,
     learn_single_tasks,
+    own_families,
     search_task,
     single_nu0,
     single_sigma_h,
@@ -164,6 +165,7 @@ class Record(NamedTuple):
     acceptance: np.ndarray
     members: np.ndarray
     advantages: np.ndarray
+    own_share: np.ndarray
     log_odds: np.ndarray
     edge_frequencies: np.ndarray
     blocks: np.ndarray
@@ -180,6 +182,12 @@ class Record(NamedTuple):
     def membership(self) -> np.ndarray:
         """Share of the rounds in which a task was a member, (m,)."""
         return self.members.mean(axis=(0, 1))
+
+    @property
+    def own_log_shares(self) -> tuple[float, float]:
+        """Means of the logarithms of the shares of own and of tied families."""
+        with np.errstate(divide="ignore"):
+            return float(np.log(self.own_share).mean()), float(np.log1p(-self.own_share).mean())
 
     @property
     def mean_delta(self) -> float:
@@ -367,7 +375,9 @@ def go_on(
             return tuple(zip(*ended, strict=True))
 
         if n_settling:
-            held = data._replace(n_moves=0, samples_membership=False, samples_kinds=False)
+            held = data._replace(
+                n_moves=0, samples_membership=False, samples_ties=False, samples_kinds=False
+            )
             stage_seeds = [seed.spawn(1)[0] for seed in seeds]
             _, chains = run_all(chains, stage_seeds, n_settling, held, adapts=True)
         for stage in range(_WARMUP_STAGES if per_stage else 0):
@@ -427,7 +437,7 @@ def disputed(members: np.ndarray) -> np.ndarray:
 
 
 # Fields of a trace that belong to rounds, and those that belong to rounds and tasks.
-_PER_ROUND = ("delta", "kinds", "log_density", "n_edges", "acceptance")
+_PER_ROUND = ("delta", "own_share", "kinds", "log_density", "n_edges", "acceptance")
 _PER_ROUND_AND_TASK = ("members", "advantages")
 
 
@@ -525,6 +535,7 @@ def search_all(
             "search": problem.search,
             "initial": state.adjacencies[t],
             "seed": seed,
+            "own": own_families(scatter, n, *record.own_log_shares) if is_member[t] else None,
         }
         for t, (scatter, n) in enumerate(zip(record.scatters, problem.tasks.ns, strict=True))
     ]

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+from scipy.special import expit
 
 from mtgbn._utils.seeds import seed_sequence
 from mtgbn.chain.draws import Draws
@@ -12,7 +13,7 @@ from mtgbn.learn.checkpoint import Checkpoint
 from mtgbn.learn.compile_ahead import compiling_chains
 from mtgbn.learn.estimator import single_network
 from mtgbn.learn.iterative import IterativeEstimator, one_blas_thread
-from mtgbn.learn.joint import JointProblem, JointState, disputed, start
+from mtgbn.learn.joint import JointProblem, JointState, Record, disputed, start
 from mtgbn.learn.joint_map import advance_map
 from mtgbn.learn.joint_posterior import advance_posterior, posterior_graphs
 from mtgbn.learn.min_strength import MinStrengthSetting
@@ -33,6 +34,7 @@ from mtgbn.learn.parameters import Network
 from mtgbn.learn.probabilities import diagnose_edges
 from mtgbn.learn.relatedness import describe_relatedness
 from mtgbn.learn.search_parameters import MAX_EFFORT
+from mtgbn.learn.single_task import own_families
 from mtgbn.model.arguments import check_delta
 from mtgbn.model.edge_prior import EdgePrior, PairKinds
 from mtgbn.model.edge_prior_setting import (
@@ -42,6 +44,7 @@ from mtgbn.model.edge_prior_setting import (
     edge_prior_of,
 )
 from mtgbn.search.knowledge import Knowledge
+from mtgbn.search.local_scores import gather_scores, log_odds_of_ties
 from mtgbn.search.methods import SearchSettings
 from mtgbn.tasks import Tasks
 
@@ -119,6 +122,10 @@ class MTGBN(IterativeEstimator):
         How alike the tasks are; ``relatedness_.in_words()``.
     membership_ : array (m,)
         Posterior probability that a task is a member: that it shares sigma_h and edges.
+    ties_ : array (m, p)
+        Probability that the family of a variable is tied to the shared sigma_h, given the task's graph.
+        Where it is low, the task differs from the others in how this variable depends on its parents.
+        0 in tasks that are no members.
     order_, agreement_
         The variables in the order that directions follow, and the share of reversible edges that
         follow it.
@@ -404,6 +411,7 @@ class MTGBN(IterativeEstimator):
         members = to_user(record.members, "t")
         self.relatedness_ = describe_relatedness(
             record.mean_delta,
+            float(record.own_share.mean()),
             self.graphs_,
             members,
             to_user(record.advantages, "t"),
@@ -420,8 +428,22 @@ class MTGBN(IterativeEstimator):
         }
         sigma_h = to_user(record.psi, "vv") * record.mean_delta
         draws = Draws(sigma_h, statistics, tasks.variables, "joint")
+        self.ties_ = self._ties(tasks, record, draws.flat)
         doubtful = [tasks.names[t] for t in np.flatnonzero(disputed(members))]
         self._store_course(problem, state, draws, doubtful, n_divergent=record.n_divergent)
+
+    def _ties(self, tasks: Tasks, record: Record, draws: np.ndarray) -> np.ndarray:
+        """Probabilities that families are tied, given the graphs, (m, p)."""
+        ties = np.zeros((len(tasks), tasks.n_variables))
+        draws = draws[:: max(len(draws) // self.n_draws, 1)]
+        for t in np.flatnonzero(self.membership_ > 0.5):
+            scatter, n = tasks.scatters[t], tasks.ns[t]
+            own = own_families(scatter, n, *record.own_log_shares)
+            ties[t] = 1.0
+            if own is not None:
+                scores = gather_scores(scatter, n, draws, self.nu0_, own=own, checked=True)
+                ties[t] = expit(log_odds_of_ties(scores, self.graphs_[t]))
+        return ties
 
     def _final_edge_prior(self, tasks: Tasks, state: JointState) -> EdgePrior | PairKinds:
         """The edge prior with which the fit ended: given, estimated, or the mean of its draws."""
@@ -432,7 +454,7 @@ class MTGBN(IterativeEstimator):
 
     def _network(self, t: int) -> Network:
         if self.membership_[t] > 0.5:
-            return super()._network(t)
+            return super()._network(t)._replace(ties=self.ties_[t])
         return single_network(self.graphs_[t], self.tasks_.scatters[t], self.tasks_.ns[t])
 
 

@@ -9,14 +9,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mtgbn.chain.likelihoods import empty_scores, prepare_scores
-from mtgbn.chain.state import SINGLE_DELTA
+from mtgbn.chain.likelihoods import empty_scores, prepare_own, prepare_tied, set_sources
+from mtgbn.chain.state import SINGLE_DELTA, single_scales
 from mtgbn.chain.updates.graphs import walk
+from mtgbn.chain.updates.ties import draw_ties
 from mtgbn.graphs import cpdag
 from mtgbn.graphs.dags import topological_order
 from mtgbn.learn.parallel import no_progress
 from mtgbn.learn.probabilities import EdgeDiagnostics, diagnose_edges
-from mtgbn.learn.single_task import learn_single_tasks, search_task, single_sigma_h
+from mtgbn.learn.single_task import (
+    learn_single_tasks,
+    own_families,
+    search_task,
+    single_sigma_h,
+)
 from mtgbn.model.edge_prior import (
     agreement_of,
     log_odds_of_directions,
@@ -64,11 +70,12 @@ class LearnedTask(NamedTuple):
 
 
 class _Terms(NamedTuple):
-    """Draws of sigma_h (N, p, p), delta, and log odds minus costs of edges (p, p)."""
+    """Draws of sigma_h (N, p, p), delta, log odds minus costs of edges (p, p), share of own families."""
 
     draws: np.ndarray
     delta: float
     log_odds: np.ndarray
+    own_share: float
 
 
 def learn_new_task(
@@ -100,6 +107,9 @@ def learn_new_task(
             search=search,
             initial=None,
             seed=search_seed,
+            own=None
+            if terms.own_share == 0
+            else own_families(scatter, n, np.log(terms.own_share), np.log1p(-terms.own_share)),
         ).adjacency
     probabilities, diagnostics = _sample_graphs(
         scatter, float(n), terms, constraints, start, np.random.default_rng(chain_seed)
@@ -126,7 +136,12 @@ def _terms_of_cohort(fitted: Any, n: float) -> _Terms:
         agreement = agreement_of(len(fitted.tasks_), fitted.edge_prior_)
         odds = odds + log_odds_of_directions(counts, counts + counts.T, agreement)
     draws = np.ascontiguousarray(fitted.draws_.sigma_h.reshape(-1, p, p))
-    return _Terms(draws, fitted.nu0_ - p + 1, odds - fitted.min_strength_.costs(n))
+    return _Terms(
+        draws=draws,
+        delta=fitted.nu0_ - p + 1,
+        log_odds=odds - fitted.min_strength_.costs(n),
+        own_share=fitted.relatedness_.own_share,
+    )
 
 
 def _learn_single(
@@ -156,7 +171,7 @@ def _learn_single(
     sigma_h = single_sigma_h(task.scatters[0], task.ns[0])
     draws = np.broadcast_to(sigma_h, (_MAX_DRAWS, p, p))
     odds = prior.matrix_of_log_odds(p) - cost
-    return graph, _Terms(draws, SINGLE_DELTA, odds)
+    return graph, _Terms(draws=draws, delta=SINGLE_DELTA, log_odds=odds, own_share=0.0)
 
 
 def _sample_graphs(
@@ -181,15 +196,18 @@ def _sample_graphs(
     limits = check_constraints(constraints, p)
     scores = empty_scores(p)
     scores.log_odds[:] = terms.log_odds + one_way_log_odds(limits.allowed)
+    scatter = np.array(scatter, order="C")
+    scales = single_scales(scatter[None], np.array([n]))[0]
+    prepare_own(scores, scatter, n, scales, limits.max_parents)
     for chain, first in enumerate((start, limits.required)):
         adjacency = np.array(first, dtype=bool, order="C")
         order = np.array(topological_order(adjacency))
         chosen = rng.permutation(len(draws))
         for k in range(n_warmup + per_block * _N_BLOCKS):
             sigma_h = np.array(draws[chosen[k % len(draws)]])
-            prepare_scores(
-                scores, np.array(scatter), n, sigma_h, float(terms.delta), limits.max_parents
-            )
+            prepare_tied(scores, scatter, n, sigma_h, float(terms.delta), limits.max_parents)
+            if terms.own_share > 0:
+                set_sources(scores, draw_ties(rng, scores, adjacency, float(terms.own_share)))
             counted = unused if k < n_warmup else move_counts
             walk(rng, adjacency, order, scores, limits, n_moves, counted)
             if k >= n_warmup:

@@ -16,6 +16,8 @@ _LARGE, _SMALL = 0.5, 0.1
 
 # Above this weight the coefficients of the tasks hardly differ, and a reader should know why.
 _NEARLY_ALL = 0.9
+# A share of own families below this is not worth a sentence.
+_FEW_OWN = 0.005
 _ABOUT_OWN = (
     " Strengths are therefore nearly the same in all tasks that have a connection. Whether a task has a "
     "connection is decided by its own data, too."
@@ -31,6 +33,8 @@ class Relatedness(NamedTuple):
         nu0 - p + 1: the shared sigma_h weighs as much as this number of a task's own rows.
     share : float
         delta / (delta + n) for the median n: the weight of the others in a task's coefficients.
+    own_share : float
+        Share of the families of members that do not follow the shared sigma_h.
     joined : float
         Share of the pairs that are joined, in the graphs of the members.
     density, similarity : float
@@ -49,6 +53,7 @@ class Relatedness(NamedTuple):
 
     delta: float
     share: float
+    own_share: float
     joined: float
     density: float
     similarity: float
@@ -68,7 +73,8 @@ class Relatedness(NamedTuple):
                 f"The tasks' connections are {degree} alike in strength: in every task, the other "
                 f"tasks weigh as much as {_rounded(self.delta)} rows of the task's own data "
                 f"({self.share:.0%} of the total)."
-                + (_ABOUT_OWN if self.share > _NEARLY_ALL else ""),
+                + (_ABOUT_OWN if self.share > _NEARLY_ALL else "")
+                + self._about_own_families(),
             )
         single = [
             f"{name} ({probability:.2f})"
@@ -85,6 +91,14 @@ class Relatedness(NamedTuple):
         elif len(self.task_names) > 1:
             lines.append("No task stands out from the others.")
         return lines
+
+    def _about_own_families(self) -> str:
+        if self.own_share < _FEW_OWN:
+            return ""
+        return (
+            f" In {self.own_share:.1%} of the cases, a variable depends on its parents in another way "
+            "than in the other tasks, and is learned from the task's own data."
+        )
 
     def _about_edges(self) -> str:
         if not np.isfinite(self.similarity):
@@ -107,6 +121,7 @@ def _rounded(number: float) -> str:
 
 def describe_relatedness(
     delta: float,
+    own_share: float,
     graphs: np.ndarray,
     members: np.ndarray,
     advantages: np.ndarray,
@@ -139,6 +154,7 @@ def describe_relatedness(
     return Relatedness(
         delta=float(delta),
         share=float(delta / (delta + np.median(ns))),
+        own_share=float(own_share),
         joined=float(np.mean(shown.sum(axis=(1, 2))) / n_pairs),
         density=float(np.mean(prior.density)),
         similarity=prior.similarity,

@@ -17,7 +17,7 @@ from mtgbn.model.edge_prior import (
 )
 from mtgbn.model.edge_prior_setting import EdgePriorChoice
 from mtgbn.search.knowledge import Constraints
-from mtgbn.search.local_scores import gather_scores, score_differences
+from mtgbn.search.local_scores import OwnFamilies, gather_scores, score_differences
 from mtgbn.search.methods import SearchSettings, search_graph
 from mtgbn.tasks import Tasks
 
@@ -56,12 +56,14 @@ def search_task(
     search: SearchSettings,
     initial: np.ndarray | None,
     seed: np.random.SeedSequence,
+    own: OwnFamilies | None = None,
 ) -> FoundGraph:
     """Search for the graph of one task with the highest mean score over draws of sigma_h.
 
     ``draws`` is (N, p, p) or one matrix (p, p), ``log_odds`` (p, p) are the prior log odds of edges.
+    With ``own`` a family may be an own family.
     """
-    scores = gather_scores(scatter, n, draws, nu0, log_odds, checked=True)
+    scores = gather_scores(scatter, n, draws, nu0, log_odds, own=own, checked=True)
     found = search_graph(scores, constraints, search, initial=initial, random_state=seed)
     gains = np.zeros(scores.n_draws)
     if initial is not None and not np.array_equal(found.adjacency, initial):
@@ -175,6 +177,15 @@ def few_restarts(search: SearchSettings) -> SearchSettings:
 def single_nu0(p: int) -> float:
     """Degrees of freedom of the prior of a single task."""
     return p - 1 + SINGLE_DELTA
+
+
+def own_families(
+    scatter: np.ndarray, n: float, log_share: float, log_rest: float
+) -> OwnFamilies | None:
+    """Own families of a member, with the prior of a single task; None if there are none a priori."""
+    if log_share == -np.inf:
+        return None
+    return OwnFamilies(single_sigma_h(scatter, n), SINGLE_DELTA, log_share, log_rest)
 
 
 def single_sigma_h(scatter: np.ndarray, n: float) -> np.ndarray:

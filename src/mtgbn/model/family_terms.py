@@ -11,24 +11,24 @@ from mtgbn.model.log_determinants import LogDeterminants
 
 
 @kernel
-def family_terms(adjacencies, members, scatters, ns, delta):
-    """Log-determinants of the likelihood of all tasks that are ``members``, without its constant.
+def family_terms(adjacencies, ties, scatters, ns, delta):
+    """Log-determinants of the likelihood of all families that are tied, without its constant.
 
-    Every family at sigma_h + T of its task, and at sigma_h the families that occur, each once, weighted
-    by how often they do.
+    ``ties`` (m, p) marks the families. Each is taken at sigma_h + T of its task, and at sigma_h the
+    families that occur, each once, weighted by how often they do.
     """
     m, p, _ = adjacencies.shape
     n_parents = np.zeros((m, p), dtype=np.int64)
     times = np.zeros((m, p), dtype=np.int64)
     counts = np.zeros(p, dtype=np.int64)
     for t in range(m):
-        if members[t]:
-            for i in range(p):
-                for node in range(p):
-                    n_parents[t, node] += adjacencies[t, i, node]
+        for i in range(p):
             for node in range(p):
+                n_parents[t, node] += adjacencies[t, i, node]
+        for node in range(p):
+            if ties[t, node]:
                 counts[n_parents[t, node]] += 1
-    _count_families(adjacencies, members, n_parents, times)
+    _count_families(adjacencies, ties, n_parents, times)
     for t in range(m):
         for node in range(p):
             if times[t, node] > 0:
@@ -61,7 +61,7 @@ def family_terms(adjacencies, members, scatters, ns, delta):
         at_tasks = part == 0
         for t in range(m):
             for node in range(p):
-                if not (members[t] if at_tasks else times[t, node] > 0):
+                if not (ties[t, node] if at_tasks else times[t, node] > 0):
                     continue
                 q = n_parents[t, node]
                 size = 0
@@ -88,7 +88,7 @@ def family_terms(adjacencies, members, scatters, ns, delta):
 
 
 @kernel
-def _count_families(adjacencies, members, n_parents, times):
+def _count_families(adjacencies, ties, n_parents, times):
     """Write to the first task with a family how many have it; a hash table per child finds them."""
     m, p, _ = adjacencies.shape
     size = 1
@@ -98,7 +98,7 @@ def _count_families(adjacencies, members, n_parents, times):
     for node in range(p):
         table[:] = -1
         for t in range(m):
-            if not members[t]:
+            if not ties[t, node]:
                 continue
             key = 0
             for i in range(p):

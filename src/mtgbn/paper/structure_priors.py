@@ -102,7 +102,7 @@ def gather_prior_scores(
     # The normaliser of the prior cancels the determinants of sigma_h itself.
     return scores._replace(
         matrices=np.ascontiguousarray((draws + scatter).transpose(1, 2, 0)),
-        constants=constants,
+        constants=constants[None],
         edge_bonus=bonus,
         end_deviations=deviations,
     )

@@ -31,6 +31,7 @@ _NETWORK_ARRAYS = {
 }
 _OPTIONAL_ARRAYS = {
     "membership": "m",
+    "ties": "mp",
     "edge_probabilities": "mpp",
     "adjacency_probabilities": "mpp",
 }

@@ -1,4 +1,4 @@
-"""Update of delta: how closely the members' covariances follow sigma_h (docs/model.md, section 14).
+"""Update of delta: how closely tied families follow sigma_h (docs/model.md, section 14).
 
 Psi = sigma_h / delta is held fixed, so that sigma_h changes with delta.
 """
@@ -26,11 +26,11 @@ def update_delta(rng, data, state, sigma_h):
 
     Returns the number of accepted steps.
     """
-    adjacencies, scatters, members = state.adjacencies, state.scatters, state.members
+    adjacencies, scatters, ties = state.adjacencies, state.scatters, state.ties
     ns, scales = data.ns, data.single_scales
     delta = first = state.delta[()]
-    values = np.empty(ns.size)
-    log_likelihoods(adjacencies, scatters, ns, scales, members, sigma_h, delta, values)
+    values = np.empty(ties.shape)
+    log_likelihoods(adjacencies, scatters, ns, scales, ties, sigma_h, delta, values)
     value = values.sum()
     accepted = 0
     for _ in range(DELTA_STEPS):
@@ -39,7 +39,7 @@ def update_delta(rng, data, state, sigma_h):
         if not _SMALLEST_DELTA < proposal < _LARGEST_DELTA:
             continue
         scaled = sigma_h * (proposal / first)
-        log_likelihoods(adjacencies, scatters, ns, scales, members, scaled, proposal, values)
+        log_likelihoods(adjacencies, scatters, ns, scales, ties, scaled, proposal, values)
         new = values.sum()
         change = new - value + log_prior_of_delta(proposal) - log_prior_of_delta(delta)
         if threshold < change:

@@ -15,8 +15,9 @@ from mtgbn._utils.compiled import kernel
 from mtgbn.chain.likelihoods import (
     empty_scores,
     family_score,
-    prepare_scores,
-    prepare_single,
+    prepare_own,
+    prepare_tied,
+    set_sources,
 )
 from mtgbn.model.edge_prior import add_edges, edge_terms, log_odds_of_edge
 from mtgbn.search.knowledge import Constraints
@@ -69,9 +70,10 @@ def update_graphs(rng, data, state, sigma_h, move_counts):
         adjacency, is_member, cost = adjacencies[t], members[t], data.edge_costs[t]
         if is_member:
             add_edges(adjacency, counts, -1)
-            prepare_scores(scores, scatters[t], ns[t], sigma_h, delta, data.max_parents)
-        else:
-            prepare_single(scores, scatters[t], ns[t], data.single_scales[t], data.max_parents)
+            prepare_tied(scores, scatters[t], ns[t], sigma_h, delta, data.max_parents)
+        if not state.ties[t].all():
+            prepare_own(scores, scatters[t], ns[t], data.single_scales[t], data.max_parents)
+        set_sources(scores, state.ties[t])
         for i in range(p):
             for j in range(p):
                 odds = terms.single_log_odds[i, j]

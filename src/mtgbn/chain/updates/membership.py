@@ -11,6 +11,7 @@ import numpy as np
 from mtgbn._utils.compiled import kernel
 from mtgbn.chain.likelihoods import log_likelihoods
 from mtgbn.chain.state import ChainData, ChainState, copy_of
+from mtgbn.chain.updates.ties import write_advantages
 from mtgbn.graphs.dags import topological_order
 from mtgbn.model.edge_prior import (
     EdgePrior,
@@ -30,7 +31,8 @@ _MAX_TRIED = 20
 def update_membership(rng, data, state, advantages):
     """Draw for every task whether it is a member, given its graph; ``counts`` follow.
 
-    ``advantages`` (m,) are the log likelihoods as a member minus those as a single task.
+    ``advantages`` (m,) are the log likelihoods as a member, with ties summed out, minus those as a
+    single task.
     """
     adjacencies, orders, members, counts = (
         state.adjacencies,
@@ -116,6 +118,7 @@ def reassign_members(
         if members[t] != was_member:
             adjacencies[t] = member_graph if members[t] else single_graph
             state.orders[t] = topological_order(adjacencies[t])
+            state.ties[t] = members[t]
     state.counts[:] = adjacencies[members].sum(axis=0)
     return state
 
@@ -131,18 +134,24 @@ def _best_graph(
     sigma_h: np.ndarray,
 ) -> tuple[float, np.ndarray]:
     """The most probable of some graphs of task t, with its log density."""
-    k = len(graphs)
-    values = np.empty(k)
-    log_likelihoods(
-        graphs,
-        np.repeat(state.scatters[t : t + 1], k, axis=0),
-        np.repeat(data.ns[t], k),
-        np.repeat(data.single_scales[t : t + 1], k, axis=0),
-        np.full(k, is_member),
-        sigma_h,
-        float(state.delta),
-        values,
-    )
+    (k, p), own_share = graphs.shape[:2], float(state.own_share)
+    of_families = np.empty((2, k, p))  # as own families, as tied ones
+    for is_tied in (False, True):
+        log_likelihoods(
+            graphs,
+            np.repeat(state.scatters[t : t + 1], k, axis=0),
+            np.repeat(data.ns[t], k),
+            np.repeat(data.single_scales[t : t + 1], k, axis=0),
+            np.full((k, p), is_tied),
+            sigma_h,
+            float(state.delta),
+            of_families[int(is_tied)],
+        )
+    values = of_families[0].sum(axis=1)
+    if is_member:
+        advantages = np.empty(k)
+        write_advantages(of_families[1], of_families[0], own_share, advantages)
+        values += advantages
     for position, graph in enumerate(graphs):
         places = np.argsort(topological_order(graph))
         open_edges = data.free & (places[:, None] < places)

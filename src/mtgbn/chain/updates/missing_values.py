@@ -23,19 +23,18 @@ def update_missing_values(rng, data, state, sigma_h):
     p = sigma_h.shape[0]
     for k in range(data.incomplete.size):
         t = data.incomplete[k]
-        prior, delta = sigma_h, state.delta[()]
-        if not state.members[t]:
-            prior, delta = np.zeros((p, p)), SINGLE_DELTA
-            for j in range(p):
-                prior[j, j] = data.single_scales[t, j]
+        own = np.copy(state.scatters[t])
+        for j in range(p):
+            own[j, j] += data.single_scales[t, j]
         first, last = data.row_starts[k], data.row_starts[k + 1]
         if not draw_missing(
             rng,
             state.rows[first:last],
             data.is_missing[first:last],
             state.adjacencies[t],
-            prior + state.scatters[t],
-            delta + data.ns[t],
+            (sigma_h + state.scatters[t], own),
+            (state.delta[()] + data.ns[t], SINGLE_DELTA + data.ns[t]),
+            state.ties[t],
             data.scatter_factors[k],
             state.scatters[t],
         ):
@@ -44,7 +43,7 @@ def update_missing_values(rng, data, state, sigma_h):
 
 
 @kernel(error_model="numpy")
-def draw_missing(rng, rows, is_missing, adjacency, matrix, degrees, factor, scatter):
+def draw_missing(rng, rows, is_missing, adjacency, matrices, degrees, ties, factor, scatter):
     """Draw the missing values of one task given its graph; ``rows`` and ``scatter`` change.
 
     Parameters
@@ -53,8 +52,11 @@ def draw_missing(rng, rows, is_missing, adjacency, matrix, degrees, factor, scat
     rows, is_missing : array (rows, p)
         Observed values with the present draw of the missing ones, and which are missing.
     adjacency : array (p, p) of bool
-    matrix, degrees : array (p, p), float
-        sigma_h plus the scatter of the completed rows, and its degrees of freedom.
+    matrices, degrees : (array (p, p), array (p, p)), (float, float)
+        Prior matrix plus the scatter of the completed rows, and the degrees of freedom, of tied and of
+        own families.
+    ties : array (p,) of bool
+        Which families are tied.
     factor : float
         What the scatter of the rows is multiplied by. If it is not 1, rows count for less than they
         are, and the values are drawn from what that number of rows can tell.
@@ -62,11 +64,11 @@ def draw_missing(rng, rows, is_missing, adjacency, matrix, degrees, factor, scat
 
     Returns False if a matrix lost its definiteness; the rows are then useless.
     """
-    p = matrix.shape[0]
+    p = ties.size
     precision = np.zeros((p, p))
     work = np.empty((p, p))
     means = np.empty(p)
-    if not draw_precision(rng, adjacency, matrix, degrees, precision, work):
+    if not draw_precision(rng, adjacency, matrices, degrees, ties, precision, work):
         return False
     if not draw_means(rng, rows, is_missing, precision, means, work):
         return False
@@ -77,14 +79,15 @@ def draw_missing(rng, rows, is_missing, adjacency, matrix, degrees, factor, scat
 
 
 @kernel(error_model="numpy")
-def draw_precision(rng, adjacency, matrix, degrees, precision, factor):
+def draw_precision(rng, adjacency, matrices, degrees, ties, precision, factor):
     """Draw a precision, sum_k omega_k u_k u_k', and add it to ``precision``.
 
     omega_k is the precision of node k given its parents P, u_k has 1 at k and minus the coefficients
-    at P. With M = ``matrix``, the Cholesky factor of a family, the node after its parents, consists of
-    the factor L of M_PP, the row L^-1 M_Pk, and the square root of the residual scale.
+    at P. With M the matrix of the family, the Cholesky factor of the family, the node after its
+    parents, consists of the factor L of M_PP, the row L^-1 M_Pk, and the square root of the residual
+    scale.
     """
-    p = matrix.shape[0]
+    p = ties.size
     members = np.empty(p, dtype=np.int64)
     direction = np.empty(p)
     for node in range(p):
@@ -94,9 +97,10 @@ def draw_precision(rng, adjacency, matrix, degrees, precision, factor):
                 members[q] = j
                 q += 1
         members[q] = node
-        if not factorise(matrix, members, q + 1, factor):
+        source = 0 if ties[node] else 1
+        if not factorise(matrices[source], members, q + 1, factor):
             return False
-        omega = 2.0 * rng.standard_gamma((degrees + q) / 2.0) / factor[q, q] ** 2
+        omega = 2.0 * rng.standard_gamma((degrees[source] + q) / 2.0) / factor[q, q] ** 2
         for a in range(q):
             direction[a] = factor[q, a] + rng.standard_normal() / np.sqrt(omega)
         solve_backward(factor, direction, q)

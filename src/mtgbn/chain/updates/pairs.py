@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from mtgbn._utils.compiled import kernel
-from mtgbn.chain.likelihoods import empty_scores, prepare_scores
+from mtgbn.chain.likelihoods import OWN, TIED, empty_scores, prepare_own, prepare_tied
+from mtgbn.chain.state import SINGLE_DELTA
 from mtgbn.model.coordinates import coordinates_of
 from mtgbn.model.edge_prior import (
     ABSENT,
@@ -69,28 +70,31 @@ def update_pairs(rng, data, state, psi_factor, sigma_h):
     Elements of ``sigma_h`` (p, p) change, and the coordinates in ``state`` with them. ``psi_factor`` is
     the Cholesky factor of ``state.centre``.
     """
-    members, counts = state.members, state.counts
+    members, ties, counts, scales = state.members, state.ties, state.counts, data.single_scales
     m, p = data.ns.size, sigma_h.shape[0]
     delta, limit = state.delta[()], data.max_parents
     frequencies, log_weights = _frequencies(state.kinds)
     n_values = frequencies.size
-    # Matrices and constants of all members.
-    matrices, constants = np.empty((m, p, p)), np.zeros((m, p))
+    # Matrices and constants of all members, for tied and for own families.
+    matrices, constants = np.empty((m, 2, p, p)), np.zeros((m, 2, p))
     places = np.empty((m, p), dtype=np.int64)
     scores = empty_scores(p)
     for t in range(m):
         if not members[t]:
             continue
-        prepare_scores(scores, state.scatters[t], data.ns[t], sigma_h, delta, limit)
+        prepare_tied(scores, state.scatters[t], data.ns[t], sigma_h, delta, limit)
+        prepare_own(scores, state.scatters[t], data.ns[t], data.single_scales[t], limit)
         for i in range(p):
             places[t, state.orders[t, i]] = i
-            constants[t, i] = scores.constants[i] if i <= limit else 0.0
-            for j in range(p):
-                matrices[t, i, j] = scores.posterior_matrix[i, j]
+            for source in (TIED, OWN):
+                constants[t, source, i] = scores.constants[source, i] if i <= limit else 0.0
+                for j in range(p):
+                    matrices[t, source, i, j] = scores.posterior_matrices[source, i, j]
     factor = _upper_factor(sigma_h)
     gains = np.empty((m, _CANDIDATES))
     values = np.empty((_CANDIDATES, n_values))
     shifts, rests = np.empty(_CANDIDATES), np.empty(_CANDIDATES)
+    no_shifts = np.zeros(_CANDIDATES)  # own families do not depend on sigma_h
     columns, rows, parents = np.empty((2, p)), np.empty((p, p)), np.empty(p, dtype=np.int64)
     is_changed = False
     for i in range(p):
@@ -114,7 +118,8 @@ def update_pairs(rng, data, state, psi_factor, sigma_h):
                     if n_candidates > 1:
                         _add_children(
                             state.adjacencies[t],
-                            (sigma_h, matrices[t]),
+                            ties[t],
+                            (sigma_h, matrices[t, TIED]),
                             (delta, delta + data.ns[t]),
                             (i, j),
                             parents,
@@ -130,16 +135,19 @@ def update_pairs(rng, data, state, psi_factor, sigma_h):
                         for c in range(n_candidates):
                             gains[t, c] = -np.inf
                         continue
-                    rest += constants[t, n_parents + 1] - constants[t, n_parents]
+                    source = TIED if ties[t, node] else OWN
+                    rest += constants[t, source, n_parents + 1] - constants[t, source, n_parents]
+                    posterior = _given(matrices[t, source], parents, n_parents, a, node, rows)
+                    prior = (scales[t, a], scales[t, node], 0.0)
+                    if ties[t, node]:
+                        prior = _given(sigma_h, parents, n_parents, a, node, rows)
+                    degrees = delta if ties[t, node] else SINGLE_DELTA
                     _write_gains(
-                        (sigma_h, matrices[t]),
-                        (delta, delta + data.ns[t]),
-                        (a, node),
-                        parents,
+                        (prior, posterior),
+                        (degrees, degrees + data.ns[t]),
                         n_parents,
-                        rows,
                         rest,
-                        shifts,
+                        shifts if ties[t, node] else no_shifts,
                         gains[t, :n_candidates],
                     )
             for c in range(n_candidates):
@@ -165,7 +173,7 @@ def update_pairs(rng, data, state, psi_factor, sigma_h):
                 sigma_h[j, i] = sigma_h[i, j]
                 for t in range(m):
                     if members[t]:
-                        matrices[t, i, j] = matrices[t, j, i] = (
+                        matrices[t, TIED, i, j] = matrices[t, TIED, j, i] = (
                             sigma_h[i, j] + state.scatters[t, i, j]
                         )
     if is_changed:
@@ -222,12 +230,12 @@ def _write_candidates(element, coefficient, present_place, shifts, rests):
 
 
 @kernel(error_model="numpy")
-def _add_children(adjacency, matrices, degrees, pair, parents, rows, shifts, rests):
-    """Add the log likelihood of the families in which both variables are parents, for all candidates."""
+def _add_children(adjacency, ties, matrices, degrees, pair, parents, rows, shifts, rests):
+    """Add the log likelihood of the tied families with both variables as parents, for all candidates."""
     i, j = pair
     p = adjacency.shape[0]
     for child in range(p):
-        if not (adjacency[i, child] and adjacency[j, child]):
+        if not (ties[child] and adjacency[i, child] and adjacency[j, child]):
             continue
         n_others = 0
         for b in range(p):
@@ -257,14 +265,17 @@ def _other_parents(adjacency, a, node, parents):
 
 
 @kernel(error_model="numpy")
-def _write_gains(matrices, degrees, edge, parents, n_parents, rows, rest, shifts, gains):
-    """Write by how much the edge raises the log density of a member's data, for all candidates."""
-    a, node = edge
+def _write_gains(of_pair, degrees, n_parents, rest, shifts, gains):
+    """Write by how much the edge raises the log density of a member's data, for all candidates.
+
+    ``of_pair`` has the variances of both variables and their covariance given the other parents, under
+    the prior matrix and under the posterior matrix; ``degrees`` are those of both matrices.
+    """
     for c in range(gains.size):
         gains[c] = rest
     for which in range(2):
         sign = 1.0 if which == 0 else -1.0
-        found = _given(matrices[which], parents, n_parents, a, node, rows)
+        found = of_pair[which]
         weight = sign * (degrees[which] + n_parents + 1) / 2.0
         constant = sign * log(found[0]) / 2.0 - (weight - sign / 2.0) * log(found[1])
         constant -= weight * log(found[0])

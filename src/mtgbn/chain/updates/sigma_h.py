@@ -84,7 +84,7 @@ class Hamiltonian(NamedTuple):
 
 @kernel(error_model="numpy", inline="always")
 def update_sigma_h(rng, data, state, psi_factor, sigma_h):
-    """Update sigma_h given the members' graphs and delta, by one trajectory.
+    """Update sigma_h given the tied families of all graphs and delta, by one trajectory.
 
     The coordinates in ``state`` change, and ``sigma_h`` (p, p) gets the new matrix. ``psi_factor`` is
     the Cholesky factor of ``state.centre``. Returns the acceptance probability, and whether the
@@ -109,10 +109,10 @@ def update_sigma_h(rng, data, state, psi_factor, sigma_h):
 
 @kernel(error_model="numpy", inline="always")
 def _given_graphs(data, state, psi_factor):
-    """The Hamiltonian of sigma_h given the members' graphs and delta, and room for its gradients."""
+    """The Hamiltonian of sigma_h given tied families and delta, and room for its gradients."""
     p = data.psi_scales.size
     delta = state.delta[()]
-    terms = family_terms(state.adjacencies, state.members, state.scatters, data.ns, delta)
+    terms = family_terms(state.adjacencies, state.ties, state.scatters, data.ns, delta)
     size = 0
     for each in terms.outer_sizes:
         size = max(size, each)
