@@ -27,7 +27,7 @@ from joblib import parallel_config
 from benchmarks.peers import ONE_THREAD
 from benchmarks.problems import shared_dag_tasks, table
 from mtgbn import MTGBN, Tasks
-from mtgbn.learn import joint, parallel, single_task
+from mtgbn.learn import joint, joint_chains, parallel, single_task
 
 SIZE = (60, 46, 250)
 LARGE = (200, 116, 200)
@@ -38,16 +38,16 @@ class Stopwatch:
 
     def __init__(self) -> None:
         self.seconds, self.chains, self.bytes_per_task, self.shared_bytes = 0.0, 0.0, 0, 0
-        self._search, self._threads = parallel.in_parallel, joint.stoppable_threads
+        self._search, self._threads = parallel.in_parallel, joint_chains.stoppable_threads
 
     def __enter__(self):
         joint.in_parallel = single_task.in_parallel = self._timed
-        joint.stoppable_threads = self._timed_threads
+        joint_chains.stoppable_threads = self._timed_threads
         return self
 
     def __exit__(self, *_):
         joint.in_parallel = single_task.in_parallel = self._search
-        joint.stoppable_threads = self._threads
+        joint_chains.stoppable_threads = self._threads
 
     @contextmanager
     def _timed_threads(self, n_threads):

@@ -16,8 +16,9 @@ from learn_oracles import related_arrays, related_tasks
 from mtgbn.errors import ConvergenceWarning, InputError
 from mtgbn.learn import MTGBN, checkpoint
 from mtgbn.learn.checkpoint import Checkpoint
-from mtgbn.learn.joint import Iteration, JointState, Record
+from mtgbn.learn.joint import Iteration, JointState
 from mtgbn.learn.min_strength import MinStrength
+from mtgbn.learn.record import Record
 from mtgbn.model.edge_prior import EdgePrior, PairKinds
 from mtgbn.paper import PaperMTGBN
 from mtgbn.paper.em import EMState

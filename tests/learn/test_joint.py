@@ -12,9 +12,9 @@ from scipy.special import expit
 from mtgbn.errors import InputError
 from mtgbn.graphs import cpdag, is_dag
 from mtgbn.learn import MTGBN
-from mtgbn.learn.joint import start
 from mtgbn.learn.joint_map import advance_map
 from mtgbn.learn.joint_posterior import N_BLOCKS, advance_posterior
+from mtgbn.learn.starts import start
 from mtgbn.model.edge_prior import PairKinds
 from mtgbn.search import Knowledge
 from mtgbn.simulate import simulate_tasks

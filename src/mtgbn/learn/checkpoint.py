@@ -14,8 +14,9 @@ from mtgbn._utils.seeds import entropy_text, seed_sequence
 from mtgbn._utils.stores import estimator_settings
 from mtgbn.chain.state import ChainState
 from mtgbn.errors import InputError
-from mtgbn.learn.joint import Iteration, JointState, Record
+from mtgbn.learn.joint import Iteration, JointState
 from mtgbn.learn.min_strength import MinStrength
+from mtgbn.learn.record import Record
 from mtgbn.model.edge_prior import EdgePrior, PairKinds
 from mtgbn.tasks import Tasks
 

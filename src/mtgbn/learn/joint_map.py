@@ -15,11 +15,11 @@ from mtgbn.learn.joint import (
     JointProblem,
     JointState,
     averaged_log_odds,
-    go_on,
     search_all,
-    spaced_draws,
 )
+from mtgbn.learn.joint_chains import go_on
 from mtgbn.learn.parallel import Progress
+from mtgbn.learn.record import spaced_draws
 from mtgbn.learn.single_task import FoundGraph, few_restarts
 
 # Rounds of warm-up before the first search, per chain.

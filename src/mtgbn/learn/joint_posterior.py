@@ -7,13 +7,13 @@ from mtgbn.learn.joint import (
     JointProblem,
     JointState,
     averaged_log_odds,
-    go_on,
     search_all,
-    spaced_draws,
 )
+from mtgbn.learn.joint_chains import go_on
 from mtgbn.learn.joint_map import MAP_WARMUP
 from mtgbn.learn.parallel import Progress
 from mtgbn.learn.probabilities import graph_of_probabilities
+from mtgbn.learn.record import spaced_draws
 
 # Share of the rounds that is the warm-up, and blocks into which the others are divided for R-hat.
 _WARMUP_SHARE = 0.25

@@ -13,7 +13,7 @@ from mtgbn.learn.checkpoint import Checkpoint
 from mtgbn.learn.compile_ahead import compiling_chains
 from mtgbn.learn.estimator import single_network
 from mtgbn.learn.iterative import IterativeEstimator, one_blas_thread
-from mtgbn.learn.joint import JointProblem, JointState, Record, disputed, start
+from mtgbn.learn.joint import JointProblem, JointState
 from mtgbn.learn.joint_map import advance_map
 from mtgbn.learn.joint_posterior import advance_posterior, posterior_graphs
 from mtgbn.learn.min_strength import MinStrengthSetting
@@ -32,9 +32,11 @@ from mtgbn.learn.parameter_checks import (
 )
 from mtgbn.learn.parameters import Network
 from mtgbn.learn.probabilities import diagnose_edges
+from mtgbn.learn.record import Record, disputed
 from mtgbn.learn.relatedness import describe_relatedness
 from mtgbn.learn.search_parameters import MAX_EFFORT
 from mtgbn.learn.single_task import own_families
+from mtgbn.learn.starts import start
 from mtgbn.model.arguments import check_delta
 from mtgbn.model.edge_prior import EdgePrior, PairKinds
 from mtgbn.model.edge_prior_setting import (
