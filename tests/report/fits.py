@@ -50,7 +50,19 @@ def made_up(m, p, *, n_edges=None, variables=None, names=None, posterior=False, 
     learner.history_ = () if posterior else (Iteration(-10.0, 2.0, 0.1, 2, int(graphs.sum()), 30),)
     learner.membership_ = np.ones(m)
     learner.relatedness_ = Relatedness(
-        *(20.0, 0.4, 0.1, 0.1, 2.0, 0.33, np.ones(m), np.full(m, 0.1), np.zeros(m), tuple(names))
+        *(
+            20.0,
+            0.4,
+            0.0,
+            0.1,
+            0.1,
+            2.0,
+            0.33,
+            np.ones(m),
+            np.full(m, 0.1),
+            np.zeros(m),
+            tuple(names),
+        )
     )
     if posterior:
         either = np.where(graphs | graphs.transpose(0, 2, 1), 0.5, 0.0) + 0.4 * rng.random(
