@@ -138,19 +138,9 @@ def report(folder: str) -> None:
     filtered and downloaded, diagnostics of the fit, and the command that repeats it. It needs
     pip install 'mtgbn[report]'.
     """
-    from mtgbn._utils.files import read_json
-    from mtgbn.compare.comparison_folder import ABOUT_FILE
-    from mtgbn.errors import InputError
     from mtgbn.report import report_of
     from mtgbn.report.page import REPORT_FILE
-    from mtgbn.workflows.output_folder import has_page_of_designs
 
-    is_design = read_json(Path(folder) / ABOUT_FILE).get("kind") == "design"
-    if is_design and not has_page_of_designs():
-        raise InputError(
-            f"{folder!r} holds a comparison by a design, of which there is no page yet; its tables and "
-            f"{ABOUT_FILE} have everything"
-        )
     click.echo(f"Wrote {report_of(folder).save_as_html(Path(folder) / REPORT_FILE)}")
 
 

@@ -6,20 +6,20 @@ column is added.
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from mtgbn._utils.described_table import DescribedTable, table_of
 from mtgbn._utils.tables import table_text
 from mtgbn.compare.design import Design
+from mtgbn.compare.design_study import LEVEL, DesignStudy, TestedTemplate
 from mtgbn.compare.directions import direction_support
 from mtgbn.compare.group_tables import describe_fit
+from mtgbn.compare.power import detectable_effect
 from mtgbn.graphs import skeleton
+from mtgbn.tasks import Tasks
 from mtgbn.tasks.data_warnings import unequal_scales
-
-if TYPE_CHECKING:  # it imports this module
-    from mtgbn.compare.design_study import DesignStudy, TestedTemplate
 
 METHOD = (
     "all subjects were learned jointly in one fit that knows neither groups nor covariates, and the "
@@ -68,7 +68,7 @@ _COMPONENTS = {
     "statistic": "statistic of this connection",
 }
 _ENDING = {
-    "rows": "rows of data",
+    "rows": "rows of data, of all sessions",
     "n": "degrees of freedom of its data, from the effective samples",
     "used": "whether the subject was compared",
     "reason": "why it was not; n/a if it was",
@@ -94,7 +94,7 @@ class Matrix(NamedTuple):
 
 
 def design_tables(
-    study: "DesignStudy", about: Mapping[str, Any] | None = None
+    study: DesignStudy, about: Mapping[str, Any] | None = None
 ) -> list[DescribedTable]:
     """The tables of connections, strengths, components and subjects.
 
@@ -114,7 +114,7 @@ def design_tables(
     ]
 
 
-def connection_columns(study: "DesignStudy") -> dict[str, str]:
+def connection_columns(study: DesignStudy) -> dict[str, str]:
     """The columns of the table of connections: some depend on the fit and on the data."""
     has_sessions = any(each.reliability is not None for each in study.templates)
     is_posterior = any(_edge_probabilities(each) is not None for each in study.templates)
@@ -122,7 +122,7 @@ def connection_columns(study: "DesignStudy") -> dict[str, str]:
     return columns | (_RELIABILITY if has_sessions else {})
 
 
-def connection_rows(study: "DesignStudy") -> list[dict[str, Any]]:
+def connection_rows(study: DesignStudy) -> list[dict[str, Any]]:
     """Every connection by its columns, the smallest p-value of each template first."""
     columns = connection_columns(study)
     rows = []
@@ -136,9 +136,7 @@ def connection_rows(study: "DesignStudy") -> list[dict[str, Any]]:
     return rows
 
 
-def _values_of_connections(
-    template: "TestedTemplate", weights: np.ndarray
-) -> dict[str, np.ndarray]:
+def _values_of_connections(template: TestedTemplate, weights: np.ndarray) -> dict[str, np.ndarray]:
     """The numbers of every connection by column; ``weights`` are those of the tasks."""
     graphs, tests = template.estimator.graphs_, template.tests
     i, j = template.pairs.T
@@ -164,7 +162,7 @@ def _values_of_connections(
     return values
 
 
-def _edge_probabilities(template: "TestedTemplate") -> np.ndarray | None:
+def _edge_probabilities(template: TestedTemplate) -> np.ndarray | None:
     return getattr(template.estimator, "edge_probabilities_", None)
 
 
@@ -191,7 +189,7 @@ def effect_in_words(design: Design, reference: str = "the reference category") -
     return words + ", where the columns that interact with it are 0" * interacts
 
 
-def design_matrices(study: "DesignStudy", effect: str | None = None) -> list[Matrix]:
+def design_matrices(study: DesignStudy, effect: str | None = None) -> list[Matrix]:
     """Effects and corrected p-values of every template as symmetric matrices."""
     meant = {
         "effect": effect or effect_in_words(study.design),
@@ -217,7 +215,7 @@ def design_matrices(study: "DesignStudy", effect: str | None = None) -> list[Mat
     return matrices
 
 
-def describe_design(study: "DesignStudy") -> dict[str, Any]:
+def describe_design(study: DesignStudy) -> dict[str, Any]:
     """What comparison.json says about a comparison by a design."""
     design = study.design
     return {
@@ -232,31 +230,77 @@ def describe_design(study: "DesignStudy") -> dict[str, Any]:
             "contrast": design.contrast.tolist(),
             "nuisance": list(design.nuisance),
             "has_blocks": design.blocks is not None,
+            "block_sizes": None if design.blocks is None else np.bincount(design.blocks).tolist(),
+            "statistic": statistic_in_words(design),
+            "variance_groups": None
+            if design.variance_groups is None
+            else int(design.variance_groups.max()) + 1,
+            "level": LEVEL,
             "n_subjects": len(design.subjects),
             "left_out": design.left_out,
         },
-        "templates": {
-            each.name: {
-                "variables": list(each.variables),
-                "fit": describe_fit(each.estimator),
-                "permutations": each.tests.n_permutations,
-                "smallest_corrected_p": each.tests.p_any,
-                "threshold_of_components": float(each.tests.threshold),
-            }
-            for each in study.templates
-        },
+        "data": _describe_data(study.templates[0].estimator.tasks_),
+        "sessions": study.sessions,
+        "templates": {each.name: _describe_template(each, design) for each in study.templates},
         "converged": is_converged(study),
         "matrices": [f"{each.name}.tsv" for each in design_matrices(study)],
         "warnings": [*design.notes, *fit_warnings(study)],
     }
 
 
-def is_converged(study: "DesignStudy") -> bool:
+def statistic_in_words(design: Design) -> str:
+    """Name of the statistic that a design is tested with."""
+    is_one = len(design.contrast) == 1
+    if design.variance_groups is None:
+        return "t" if is_one else "F"
+    return "Welch's t" if is_one else "Johansen's F"
+
+
+def _describe_template(template: TestedTemplate, design: Design) -> dict[str, Any]:
+    """What comparison.json says about the fit and the tests of a template."""
+    estimator, tests = template.estimator, template.tests
+    relatedness = getattr(estimator, "relatedness_", None)
+    limit = detectable_effect(tests, design.matrix, design.contrast, level=LEVEL)
+    return {
+        "variables": list(template.variables),
+        "fit": {
+            **describe_fit(estimator),
+            "method": type(estimator).__name__,
+            "is_posterior": _edge_probabilities(template) is not None,
+            "relatedness": [] if relatedness is None else relatedness.in_words(),
+        },
+        "permutations": tests.n_permutations,
+        "n_connections": len(template.pairs),
+        "smallest_corrected_p": tests.p_any,
+        "detectable_effect": limit.effect,
+        "power": limit.power,
+        "threshold_of_components": float(tests.threshold),
+        "reliability": None
+        if template.reliability is None
+        else {
+            "in_words": template.reliability.in_words(),
+            "source": template.reliability.source,
+        },
+    }
+
+
+def _describe_data(tasks: Tasks) -> dict[str, Any]:
+    """What is known about the data from themselves, also without the options that read them."""
+    rows = tasks.n_rows
+    return {
+        "tasks": len(tasks),
+        "rows": None if rows is None else [int(rows.min()), int(rows.max())],
+        "n": [float(tasks.ns.min()), float(tasks.ns.max())],
+        "standardised": bool(np.any(tasks.scales != 1)),
+    }
+
+
+def is_converged(study: DesignStudy) -> bool:
     """Whether all fits converged."""
     return all(getattr(each.estimator, "converged_", True) for each in study.templates)
 
 
-def fit_warnings(study: "DesignStudy") -> list[str]:
+def fit_warnings(study: DesignStudy) -> list[str]:
     """Warnings of the fits, without those about the data, which `read_cohort` gives once."""
     return [
         f"{template.name}: {warning}"
@@ -266,7 +310,7 @@ def fit_warnings(study: "DesignStudy") -> list[str]:
     ]
 
 
-def _strengths(study: "DesignStudy") -> DescribedTable:
+def _strengths(study: DesignStudy) -> DescribedTable:
     subjects = study.design.subjects
     columns = {
         **_TEMPLATE,
@@ -282,7 +326,7 @@ def _strengths(study: "DesignStudy") -> DescribedTable:
     return table_of("strengths", text, columns, rows)
 
 
-def _components(study: "DesignStudy") -> DescribedTable:
+def _components(study: DesignStudy) -> DescribedTable:
     rows = [
         [
             *(template.name, number, len(component.connections), component.p),
@@ -296,10 +340,14 @@ def _components(study: "DesignStudy") -> DescribedTable:
     return table_of("components", text, _COMPONENTS, rows)
 
 
-def _subjects(study: "DesignStudy", about: Mapping[str, Any]) -> DescribedTable:
+def _subjects(study: DesignStudy, about: Mapping[str, Any]) -> DescribedTable:
     """Compared subjects, those without a covariate, excluded ones, and participants without data."""
     design, tasks = study.design, study.templates[0].estimator.tasks_
     given = {each["subject"]: each for each in about.get("subjects", ())}
+    for person, sessions in (study.sessions or {}).items():
+        parts = [given.pop(name) for name in sessions if name in given]
+        if parts:
+            given[person] = _joined_sessions(parts)
     values = {name: each["covariates"] for name, each in given.items() if "covariates" in each}
     columns = {name: f"value of {name}" for each in values.values() for name in each}
     if not values:
@@ -310,6 +358,10 @@ def _subjects(study: "DesignStudy", about: Mapping[str, Any]) -> DescribedTable:
         }
     n_rows = [None] * len(tasks) if tasks.n_rows is None else tasks.n_rows.tolist()
     sizes = dict(zip(tasks.names, zip(n_rows, tasks.ns.tolist(), strict=True), strict=True))
+    for person, sessions in (study.sessions or {}).items():
+        of_person = [sizes[name] for name in sessions]
+        rows_of_person = [rows for rows, _ in of_person if rows is not None]
+        sizes[person] = (sum(rows_of_person) or None, sum(n for _, n in of_person))
     sizes |= {name: (each["rows"], each["n"]) for name, each in given.items() if "rows" in each}
     reasons: dict[str, str | None] = dict.fromkeys(design.subjects)
     reasons |= {name: f"has no value of {column!r}" for name, column in design.left_out.items()}
@@ -326,12 +378,24 @@ def _subjects(study: "DesignStudy", about: Mapping[str, Any]) -> DescribedTable:
     return table_of("subjects", "Every subject, compared or not", described, rows)
 
 
-def _names(template: "TestedTemplate", k: int) -> tuple[str, str, str]:
+def _joined_sessions(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    """What is known of the sessions of a person as one entry: rows and n are sums."""
+    joined: dict[str, Any] = {key: sum(part[key] for part in parts) for key in ("rows", "n")}
+    known = [part["covariates"] for part in parts if "covariates" in part]
+    if known:
+        joined["covariates"] = {
+            name: "; ".join(dict.fromkeys(str(values[name]) for values in known))
+            for name in known[0]
+        }
+    return joined
+
+
+def _names(template: TestedTemplate, k: int) -> tuple[str, str, str]:
     i, j = template.pairs[k]
     return template.name, template.variables[i], template.variables[j]
 
 
-def _square(template: "TestedTemplate", values: np.ndarray) -> np.ndarray:
+def _square(template: TestedTemplate, values: np.ndarray) -> np.ndarray:
     """Values of the connections as a symmetric matrix; nan on the diagonal."""
     p = len(template.variables)
     matrix = np.full((p, p), np.nan)
@@ -340,7 +404,7 @@ def _square(template: "TestedTemplate", values: np.ndarray) -> np.ndarray:
     return matrix
 
 
-def _labels(study: "DesignStudy") -> list[str]:
+def _labels(study: DesignStudy) -> list[str]:
     """Names of the templates as BIDS wants them in file names: letters and digits, no name twice."""
     labels: list[str] = []
     for number, template in enumerate(study.templates):

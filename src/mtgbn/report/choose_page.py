@@ -11,9 +11,11 @@ from mtgbn.compare.comparison_folder import (
     comparison_tables,
     read_comparison,
 )
+from mtgbn.compare.design_study import DesignStudy
 from mtgbn.compare.study import Study, SubjectStudy
 from mtgbn.errors import ExtraNotInstalledError, InputError, NotFittedError
 from mtgbn.learn.estimator import Estimator
+from mtgbn.report.design_page import design_report
 from mtgbn.report.fit_page import fit_report
 from mtgbn.report.groups_page import groups_report
 from mtgbn.report.page import Report
@@ -24,7 +26,7 @@ from mtgbn.results.folder import RESULT_FILE, read_description
 
 
 def report_of(
-    result: Estimator | Study | SubjectStudy | str | os.PathLike[str],
+    result: Estimator | DesignStudy | Study | SubjectStudy | str | os.PathLike[str],
     *,
     reading: Mapping[str, Any] | None = None,
     about: Mapping[str, Any] | None = None,
@@ -35,7 +37,7 @@ def report_of(
 
     Parameters
     ----------
-    result : fitted estimator; Study or SubjectStudy; or path
+    result : fitted estimator; DesignStudy, Study or SubjectStudy; or path
         A path is a folder that `mtgbn fit`, `save_result`, `mtgbn compare` or `write_study` wrote.
     reading : mapping, optional
         Of an estimator: how its data were read, as for `save_result`; the page then has the command
@@ -61,7 +63,7 @@ def report_of(
         if reading is None:  # a fit that was loaded may have been made by other versions
             del description["versions"]
         return fit_report(result, description)
-    if isinstance(result, Study | SubjectStudy):
+    if isinstance(result, DesignStudy | Study | SubjectStudy):
         return _comparison_report(comparison_tables(result, about))
     folder = Path(result)
     if (folder / ABOUT_FILE).is_file():
@@ -83,5 +85,7 @@ def report_of(
 
 
 def _comparison_report(comparison: ComparisonTables) -> Report:
+    if comparison.about.get("kind") == "design":
+        return design_report(comparison)
     is_subject = "departures" in comparison.tables
     return subject_report(comparison) if is_subject else groups_report(comparison)

@@ -25,6 +25,13 @@ _FLAGS = {
     "tol": "--tol",
     "max_iter": "--max-iter",
 }
+_DESIGN_FLAGS = {
+    "formula": "--formula",
+    "test": "--test",
+    "contrast": "--contrast",
+    "blocks": "--blocks",
+    "n_permutations": "--permutations",
+}
 _READING_FLAGS = {
     "pattern": "--pattern",
     "task": "--task-column",
@@ -56,9 +63,13 @@ def compare_command(about: Mapping[str, Any], methods: list[str]) -> str | None:
     if not isinstance(settings, dict) or "seed" not in settings:
         return None
     words = ["mtgbn", "compare", "DATA", "OUT", "--group", about["participants_table"]]
-    words += ["--column", settings["participants_column"]]
+    if settings["participants_column"] is not None:
+        words += ["--column", settings["participants_column"]]
     if "subject" in settings:
         words += ["--subject", settings["subject"], "--controls", settings["groups"][0]]
+        words += _design(settings.get("design", {}), None)
+    elif "design" in settings:
+        words += _design(settings["design"], settings["groups"])
     else:
         words += ["--paper", "--groups", *settings["groups"]]
     variables = [name for names in settings["templates"].values() for name in names]
@@ -77,6 +88,15 @@ def compare_command(about: Mapping[str, Any], methods: list[str]) -> str | None:
         per_subject = about["density"]["edges_per_subject"]
         words += ["--density", str(per_subject)] if isinstance(per_subject, int) else []
     return shlex.join([*words, *_reading(settings["reading"]), "--seed", str(settings["seed"])])
+
+
+def _design(design: Mapping[str, Any], groups: list[str] | None) -> list[str]:
+    """The question that a design answers; three groups or more are all groups of the table."""
+    words = ["--groups", *groups] if groups is not None and len(groups) == 2 else []
+    for name, flag in _DESIGN_FLAGS.items():
+        if design.get(name) is not None:
+            words += [flag, str(design[name])]
+    return words
 
 
 def _learning(kind: type, settings: Mapping[str, Any]) -> list[str]:

@@ -24,17 +24,10 @@ def shown_table(table: DescribedTable) -> str:
 def shared_context(comparison: ComparisonTables, methods: list[str]) -> dict[str, Any]:
     """What the templates of all comparisons show."""
     about, tables = comparison
-    settings = []
-    for name, value in about.get("settings", {}).items():
-        if name == "templates":
-            value = ", ".join(f"{key} ({len(names)} variables)" for key, names in value.items())
-        settings.append((name, value))
-    if about.get("repetition_time") is not None:
-        settings.append(("repetition time", f"{about['repetition_time']:g} s"))
     variables = [name for each in about["templates"].values() for name in each["variables"]]
     is_cut = {name: len(table.rows) > MOST_ROWS for name, table in tables.items()}
     return {
-        "warnings": _warnings(about),
+        "warnings": warnings_of(about),
         "tables": {
             name: (f"{name}{'_first' * is_cut[name]}.tsv", table.columns)
             for name, table in tables.items()
@@ -46,20 +39,34 @@ def shared_context(comparison: ComparisonTables, methods: list[str]) -> dict[str
             if is_cut[name]
         ],
         "regions": labels_of(variables),
-        "settings": settings,
+        "settings": settings_of(about),
         "versions": list(about["versions"].items()),
         "people": about.get("subjects", []),
         "command": compare_command(about, methods),
     }
 
 
-def _warnings(about: dict[str, Any]) -> list[str]:
+def settings_of(about: dict[str, Any]) -> list[tuple[str, Any]]:
+    """The settings of a comparison as rows of a table."""
+    settings = []
+    for name, value in about.get("settings", {}).items():
+        if name == "templates":
+            value = ", ".join(f"{key} ({len(names)} variables)" for key, names in value.items())
+        settings.append((name, value))
+    if about.get("repetition_time") is not None:
+        settings.append(("repetition time", f"{about['repetition_time']:g} s"))
+    return settings
+
+
+def warnings_of(about: dict[str, Any]) -> list[str]:
+    """What a reader must know before the results: fits that did not converge, people left out."""
     warnings = [sentence(str(text)) for text in about.get("warnings", ())]
     if about.get("converged") is False:
         names = [
-            f"{template}, group {group}"
+            f"{template}, group {group}" if group else template
             for template, fits in about["templates"].items()
-            for group, fit in fits["fits"].items()
+            # A design has one fit of all subjects per template.
+            for group, fit in fits.get("fits", {"": fits.get("fit")}).items()
             if not fit["converged"]
         ]
         warnings.insert(0, f"Not all fits converged: {'; '.join(names)}.")

@@ -25,6 +25,20 @@ class Picture(NamedTuple):
     """Description for readers who cannot see the image."""
 
 
+class Effects(NamedTuple):
+    """Effects of a design as two matrices; a connection is in one of them, in one place."""
+
+    plain: np.ndarray
+    """(p, p): effects of connections without a supported direction."""
+    directed: np.ndarray
+    """(p, p): effects of connections i -> j whose direction is supported."""
+
+    @property
+    def largest(self) -> float:
+        """The largest absolute effect."""
+        return float(max(np.abs(self.plain).max(initial=0), np.abs(self.directed).max(initial=0)))
+
+
 def circle_pictures(
     panels: Sequence[tuple[str, np.ndarray]], variables: Sequence[str], words: str
 ) -> list[Picture]:
@@ -60,6 +74,29 @@ def glass_brain_picture(
     panels: Sequence[tuple[str, np.ndarray]], variables: Sequence[str], words: str
 ) -> Picture | None:
     """Networks in the brain; None if a region's place is unknown, or without nilearn."""
+    return _brains([(name, [_thinned(weights)]) for name, weights in panels], variables, words)
+
+
+def effects_picture(effects: Effects, variables: Sequence[str], words: str) -> Picture:
+    """Effects on a circle; only those whose direction is supported have an arrowhead."""
+    largest = effects.largest
+    # Two drawings in the same axes: lines without heads and names, then arrows and names.
+    figure = plot.plot_graph(effects.plain, [""] * len(variables), largest=largest, directed=False)
+    plot.plot_graph(effects.directed, variables, largest=largest, axes=figure.axes[0])
+    return _picture_of(figure, words)
+
+
+def effects_brain_picture(effects: Effects, variables: Sequence[str], words: str) -> Picture | None:
+    """Effects in the brain; None if a region's place is unknown, or without nilearn."""
+    scale = effects.largest or 1.0
+    plain = (effects.plain + effects.plain.T) / scale
+    return _brains([("", [plain, effects.directed / scale])], variables, words)
+
+
+def _brains(
+    panels: Sequence[tuple[str, Sequence[np.ndarray]]], variables: Sequence[str], words: str
+) -> Picture | None:
+    """Networks in the brain, each from matrices: symmetric ones are lines, others are arrows."""
     coordinates = coordinates_of(variables)
     if coordinates is None or importlib.util.find_spec("nilearn") is None:
         return None
@@ -70,28 +107,33 @@ def glass_brain_picture(
     end = 4.0
     stops = [(0.0, plot.VERMILION), (0.5 - 0.5 / end, plot.VERMILION), (0.5, "white")]
     stops += [(0.5 + 0.5 / end, plot.BLUE), (1.0, plot.BLUE)]
-    colours = LinearSegmentedColormap.from_list("signs", stops)
+    options = {
+        "node_color": plot.INK,
+        "node_size": 18,
+        "edge_cmap": LinearSegmentedColormap.from_list("signs", stops),
+        "edge_vmin": -end,
+        "edge_vmax": end,
+    }
     figure = Figure(figsize=(9.0, 3.4 * len(panels)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # nilearn warns about directed, so asymmetric, matrices
         from nilearn.plotting import plot_connectome
 
-        for place, (name, weights) in enumerate(panels):
+        for place, (name, (first, *others)) in enumerate(panels):
             height = 1 / len(panels)
             bottom = 1 - (place + 1) * height
-            plot_connectome(
-                _thinned(weights),
+            brain = plot_connectome(
+                first,
                 coordinates,
-                node_color=plot.INK,
-                node_size=18,
-                edge_cmap=colours,
-                edge_vmin=-end,
-                edge_vmax=end,
                 display_mode="ortho",
                 figure=figure,
                 axes=(0.0, bottom, 1.0, 0.88 * height),
                 colorbar=False,
+                **options,
             )
+            for matrix in others:
+                if matrix.any():
+                    brain.add_graph(matrix, coordinates, **options)
             figure.text(0.01, bottom + 0.92 * height, name, fontsize=11, parse_math=False)
         buffer = io.BytesIO()
         figure.savefig(buffer, format="png", dpi=110, metadata={"Software": None})

@@ -5,9 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mtgbn.compare import DesignStudy
 from mtgbn.errors import ExtraNotInstalledError, InputError
-from mtgbn.report import choose_page, report_of
+from mtgbn.report import report_of
 from mtgbn.report.page import REPORT_FILE
 
 Tell = Callable[[str], object]
@@ -30,18 +29,11 @@ def check_output_folder(folder: Path, data: str | os.PathLike[str] | None = None
         raise InputError(f"the folder {str(folder)!r} cannot be written to")
 
 
-def has_page_of_designs() -> bool:
-    """Whether there is a page about comparisons by a design."""
-    return hasattr(choose_page, "DesignStudy")
-
-
 def add_report(folder: Path, tell: Tell, result: Any, **known: Any) -> Path | None:
     """Write the report of a result into its folder; without the extra, tell how to install it.
 
     ``result`` and ``known`` are the arguments of `report_of`.
     """
-    if isinstance(result, DesignStudy) and not has_page_of_designs():
-        return None
     try:
         return report_of(result, **known).save_as_html(folder / REPORT_FILE)
     except ExtraNotInstalledError as error:

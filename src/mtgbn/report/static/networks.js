@@ -18,19 +18,25 @@ function onMap(positions) {
   return positions.map(([x, y]) => ({ x: x / spread, y: -y / spread }));
 }
 
+/** Steps of a threshold for values up to `most`: hundredths, or finer ones for small values. */
+function stepFor(most) {
+  return most === 0 || most > 0.2 ? 0.01 : 10 ** (Math.floor(Math.log10(most)) - 1);
+}
+
 /** The smallest threshold at which no network shows many more edges than it has variables. */
-function legibleStart(networks, n, measure) {
+function legibleStart(networks, n, measure, step) {
   return Math.max(0, ...networks.map(({ edges }) => {
     const sizes = edges.map((edge) => Math.abs(edge.value[measure])).sort((one, other) => other - one);
     const most = (n > 60 ? 2 : 3) * n;
-    return sizes.length > most ? Math.ceil(sizes[most] * 100) / 100 : 0;
+    return sizes.length > most ? Math.ceil(sizes[most] / step) * step : 0;
   }));
 }
 
 /**
  * A network in cytoscape with its controls, in `root`, a section made by the template.
  *
- * networks: [{name, edges: [{source, target, value: {measure: number}, chosen, text}]}]
+ * networks: [{name, edges: [{source, target, value: {measure: number}, chosen, text}]}]; an edge may be
+ *   `headless` (it has no direction) and `doubtful` (it is drawn in grey).
  * measures: {name: words}; the first decides widths and colours.
  * legible: whether to show only the strongest edges at first, if there are many.
  */
@@ -53,6 +59,7 @@ function networkView(root, variables, networks, measures, positions, legible) {
     ...networks.map((each) => each.edges.reduce((top, edge) => Math.max(top, Math.abs(edge.value[name])), 0)));
   const widest = largest(main) || 1;
   const small = variables.length > 60;
+  let step = 0.01;
   const cy = cytoscape({
     container: part("canvas"),
     elements: variables.map((name, place) => ({ data: { id: `v${place}`, label: name, place } })),
@@ -74,6 +81,9 @@ function networkView(root, variables, networks, measures, positions, legible) {
         "line-style": "data(line)", opacity: 0.85,
       } },
       { selector: "edge.undirected", style: { "target-arrow-shape": "none" } },
+      { selector: "edge.doubtful", style: {
+        "line-color": FAINT, "target-arrow-color": FAINT, opacity: 0.55,
+      } },
       { selector: ".hidden", style: { display: "none" } },
       { selector: ".faded", style: { opacity: 0.12 } },
     ],
@@ -114,8 +124,10 @@ function networkView(root, variables, networks, measures, positions, legible) {
 
   function scale() {
     const most = largest(measure.value);
-    slider.max = most > 1 || most === 0 ? Math.ceil(most * 100) / 100 || 1 : 1;
-    slider.value = legible ? legibleStart(networks, variables.length, measure.value) : 0;
+    step = stepFor(most);
+    slider.step = step;
+    slider.max = most > 1 || most <= 0.2 ? Math.ceil(most / step) * step || 1 : 1;
+    slider.value = legible ? legibleStart(networks, variables.length, measure.value, step) : 0;
     filter();
   }
 
@@ -127,11 +139,12 @@ function networkView(root, variables, networks, measures, positions, legible) {
       const visible = Math.abs(edge.value[name]) >= least;
       shown += visible;
       each.toggleClass("hidden", !visible);
-      each.toggleClass("undirected", undirected.checked && edge.chosen);
+      each.toggleClass("undirected", Boolean(edge.headless || (undirected.checked && edge.chosen)));
+      each.toggleClass("doubtful", Boolean(edge.doubtful));
     }));
     const total = network.edges.length;
     output.textContent = total === 0 ? "no edges"
-      : `${shown} of ${total} edge${total > 1 ? "s" : ""} (at least ${least.toFixed(2)})`;
+      : `${shown} of ${total} edge${total > 1 ? "s" : ""} (at least ${least.toFixed(step < 0.01 ? Math.round(-Math.log10(step)) : 2)})`;
     write();
   }
 
@@ -157,8 +170,11 @@ function networkView(root, variables, networks, measures, positions, legible) {
   cy.on("mouseover tap", "node", (event) => {
     const near = event.target.connectedEdges(":visible");
     cy.elements().not(near.connectedNodes()).not(near).not(event.target).addClass("faded");
-    const into = near.filter((edge) => edge.target().id() === event.target.id()).length;
-    say(`${event.target.data("label")}: ${into} in, ${near.length - into} out`,
+    const arrows = near.filter((edge) => !network.edges[edge.data("number")].headless);
+    const into = arrows.filter((edge) => edge.target().id() === event.target.id()).length;
+    const lines = near.length - arrows.length;
+    say(`${event.target.data("label")}: ${into} in, ${arrows.length - into} out` +
+      (lines ? `, ${lines} without a direction` : ""),
       event.renderedPosition || event.target.renderedPosition());
   });
   cy.on("mouseout", () => { cy.elements().removeClass("faded"); say(""); });

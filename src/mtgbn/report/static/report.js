@@ -77,6 +77,18 @@ for (const root of document.querySelectorAll("[data-group-networks]")) {
     root, template.variables, networks, { share: "share of subjects" }, template.positions, true).cy;
 }
 
+for (const root of document.querySelectorAll("[data-effect-networks]")) {
+  const template = DATA.templates[root.dataset.effectNetworks];
+  const networks = template.networks.map((network) => ({
+    name: network.name,
+    edges: network.edges.map(({ values, ...edge }) => ({
+      ...edge, value: Object.fromEntries(template.measures.map(([name], k) => [name, values[k]])), chosen: false,
+    })),
+  }));
+  window.mtgbnViews[root.id] = networkView(
+    root, template.variables, networks, Object.fromEntries(template.measures), template.positions, true).cy;
+}
+
 for (const button of document.querySelectorAll("[data-copy]")) {
   button.addEventListener("click", async () => {
     const source = part(button.dataset.copy);

@@ -2,6 +2,8 @@
 "use strict";
 
 const PAGE_ROWS = 25;
+// Texts of at most this length stay in one line.
+const SHORT = 24;
 
 /** An element with attributes and children; text is never parsed as HTML. */
 function make(tag, attributes, ...children) {
@@ -66,7 +68,11 @@ function download(name, text) {
   setTimeout(() => URL.revokeObjectURL(address), 1000);
 }
 
-/** Fill `root` (data-table, data-file, data-label) with the table in `text`. */
+/**
+ * Fill `root` (data-table, data-file, data-label) with the table in `text`.
+ *
+ * The columns that data-first names are shown first; downloads have the order of the file.
+ */
 function showTable(root, text) {
   const [header, ...rows] = parseTsv(text);
   const label = root.dataset.label;
@@ -77,12 +83,15 @@ function showTable(root, text) {
     return filled.length > 0 && filled.every(isNumber);
   });
   const searchable = rows.map((row) => row.join("\t").toLowerCase());
+  const early = (root.dataset.first || "").split(" ").map((name) => header.indexOf(name)).filter((at) => at >= 0);
+  const columns = [...early, ...header.keys()].filter((at, place, all) => all.indexOf(at) === place);
   let order = rows.map((_, place) => place);
   let found = order, first = 0, sorted = null, ascending = true;
 
   const status = make("p", { class: "status", role: "status" });
   const body = make("tbody", {});
-  const heads = header.map((name, column) => {
+  const heads = columns.map((column) => {
+    const name = header[column];
     const button = make("button", {
       type: "button", title: about[name] || `sort by ${name}`, onclick: () => sortBy(column),
     }, name.replaceAll("_", " "));
@@ -121,7 +130,7 @@ function showTable(root, text) {
       return sign * keys[one].localeCompare(keys[other], "en", { numeric: true }) || one - other;
     });
     heads.forEach((head, place) => {
-      if (place === column) head.setAttribute("aria-sort", ascending ? "ascending" : "descending");
+      if (columns[place] === column) head.setAttribute("aria-sort", ascending ? "ascending" : "descending");
       else head.removeAttribute("aria-sort");
     });
     first = 0;
@@ -142,10 +151,12 @@ function showTable(root, text) {
 
   function draw() {
     const shown = found.slice(first, first + PAGE_ROWS);
-    body.replaceChildren(...shown.map((place) => make("tr", {}, ...rows[place].map((cell, column) =>
-      numeric[column] && cell !== "n/a"
+    body.replaceChildren(...shown.map((place) => make("tr", {}, ...columns.map((column) => {
+      const cell = rows[place][column];
+      return numeric[column] && cell !== "n/a"
         ? make("td", { class: "number", "data-value": cell, title: cell }, shortNumber(cell))
-        : make("td", { class: numeric[column] ? "number" : null }, cell)))));
+        : make("td", { class: numeric[column] ? "number" : cell.length <= SHORT ? "short" : null }, cell);
+    }))));
     const last = first + shown.length;
     const whole = found.length === rows.length ? "" : ` of ${rows.length}`;
     if (!rows.length) status.textContent = "There are no rows.";

@@ -1,0 +1,413 @@
+"""The page about a comparison by a design: the answer first, then effects, tables and methods."""
+
+import math
+import re
+from typing import Any
+
+import numpy as np
+
+from mtgbn._utils.described_table import DescribedTable
+from mtgbn._utils.names import listed
+from mtgbn.compare.comparison_folder import ComparisonTables
+from mtgbn.report import comparison_parts, figures
+from mtgbn.report.brain_regions import labels_of, map_positions
+from mtgbn.report.commands import compare_command
+from mtgbn.report.design_methods import design_methods
+from mtgbn.report.design_words import (
+    blocks_in_words,
+    count_of,
+    group_sizes,
+    held_constant,
+    in_a_row,
+    n_kept_directions,
+    p_value,
+    percent,
+    what_is_tested,
+)
+from mtgbn.report.page import Report, render, sentence
+
+Record = dict[str, str]
+
+# A connection has an arrowhead if at least this share of the subjects has an edge, and if the data
+# exclude the other direction in at least this share of them.
+LEAST_JOINED, LEAST_COMPELLED = 0.2, 0.8
+
+_MOST_CARDS = 12
+# The movable network has no more connections than this, those with the smallest p-values.
+_MOST_EDGES = 1_000
+_MOST_NAMES = 10
+
+# The columns of the table of connections that come first on the page.
+_FIRST_COLUMNS = ("source", "target", "effect", "low", "high", "p_family", "p", "q")
+
+
+def design_report(comparison: ComparisonTables) -> Report:
+    """Make the page about a comparison by a design."""
+    about, tables = comparison
+    design = about["design"]
+    connections, people = tables["connections"], tables["subjects"].records
+    components = tables["components"].records
+    parts, networks, texts = [], [], {}
+    for number, (name, described) in enumerate(about["templates"].items()):
+        rows = [row for row in connections.records if row["template"] == name]
+        own = connections._replace(
+            rows=[row for row in connections.rows if row[0] == name][: comparison_parts.MOST_ROWS]
+        )
+        texts[f"connections-{number}"] = own.tsv
+        is_whole = len(own.rows) == len(connections.rows)
+        networks.append(_networks(rows, described["variables"], design))
+        parts.append(
+            {
+                "name": name,
+                "n_variables": len(described["variables"]),
+                "answer": _answer(rows, described, about),
+                "pictures": _pictures(rows, described["variables"], design, name),
+                "network_is_cut": len(rows) > _MOST_EDGES,
+                "file": "connections.tsv" if is_whole else _part_name(name),
+                "left_out": _left_out(own, len(rows)),
+                "components": _components([row for row in components if row["template"] == name]),
+                "enhanced": _enhanced(rows, design["level"]),
+                "diagnostics": _diagnostics(described["fit"]),
+                "fit": described["fit"],
+            }
+        )
+    texts["components"] = comparison_parts.shown_table(tables["components"])
+    texts["subjects"] = comparison_parts.shown_table(tables["subjects"])
+    variables = [name for each in about["templates"].values() for name in each["variables"]]
+    tested = what_is_tested(design)
+    return render(
+        "design.html",
+        {"templates": networks, "tables": texts},
+        title=f"Do connections depend on {tested}?",
+        lead=_lead(about, people),
+        templates=parts,
+        several=len(parts) > 1,
+        design=design,
+        tested=tested,
+        effect=about["effect"],
+        is_one_column=len(design["contrast"]) == 1,
+        first_columns=_FIRST_COLUMNS,
+        columns=connections.columns,
+        component_columns=tables["components"].columns,
+        subject_columns=tables["subjects"].columns,
+        cut_tables=_cut(tables),
+        least_joined=LEAST_JOINED,
+        least_compelled=LEAST_COMPELLED,
+        most_edges=_MOST_EDGES,
+        simulation=_simulation(about, connections.records),
+        subjects=_subjects(about, people),
+        methods=design_methods(about, people),
+        warnings=comparison_parts.warnings_of(about),
+        regions=labels_of(variables),
+        settings=comparison_parts.settings_of(about),
+        versions=list(about["versions"].items()),
+        command=compare_command(about, []),
+        files=[*about["files"], *about["matrices"]],
+    )
+
+
+def direction_of(row: Record) -> tuple[str, str] | None:
+    """Source and target of a connection whose direction is supported; None for others."""
+    joined, compelled = (_number(row[name]) for name in ("joined", "compelled"))
+    if not (joined >= LEAST_JOINED and compelled >= LEAST_COMPELLED):
+        return None
+    ends = row["source"], row["target"]
+    return ends if _number(row["forward"]) >= 0.5 else ends[::-1]
+
+
+def _number(cell: str) -> float:
+    return math.nan if cell == "n/a" else float(cell)
+
+
+def _connection(row: Record) -> str:
+    """A connection in words, with an arrow where its direction is supported."""
+    ends = direction_of(row)
+    return f"{ends[0]} → {ends[1]}" if ends else f"{row['source']} – {row['target']}"
+
+
+def _effect(row: Record) -> str:
+    """The effect with its interval; of the interval's half width one digit counts at least."""
+    effect, low, high = (_number(row[name]) for name in ("effect", "low", "high"))
+    half = (high - low) / 2
+    digits = min(max(2, -math.floor(math.log10(half))), 8) if half > 0 else 2
+    return f"{effect:+.{digits}f} (95 % interval {low:+.{digits}f} to {high:+.{digits}f})"
+
+
+def _is_found(row: Record, design: dict[str, Any]) -> bool:
+    return _number(row["p_family"]) <= design["level"]
+
+
+def _lead(about: dict[str, Any], people: list[Record]) -> str:
+    """Who was compared, in one line."""
+    design = about["design"]
+    sizes = group_sizes(design, people)
+    groups = f": {', '.join(f'{n} {label}' for label, n in sizes.items())}" if sizes else ""
+    held = held_constant(design)
+    constant = f"; {in_a_row(held)} held constant" if held else ""
+    return sentence(f"{count_of(design['n_subjects'], 'subject')}{groups}{constant}")
+
+
+def _answer(rows: list[Record], described: dict[str, Any], about: dict[str, Any]) -> dict[str, Any]:
+    """What was found over a template: a headline, sentences, and a card per finding."""
+    design = about["design"]
+    found = [row for row in rows if _is_found(row, design)]
+    held = held_constant(design)
+    given = f", with {in_a_row(held)} held constant" if held else ""
+    tested = what_is_tested(design)
+    level, times = design["level"], described["permutations"]
+    smallest = p_value(described["smallest_corrected_p"])
+    number = f"{len(rows):,} connection{'s' * (len(rows) > 1)}"
+    if found:
+        verb = "depends" if len(found) == 1 else "depend"
+        headline = f"{len(found):,} of {number} {verb} on {tested}{given}."
+    else:
+        headline = f"No connection is shown to depend on {tested}{given}."
+    sentences = [
+        f"The smallest corrected p of {number} is {smallest} (family-wise level {level:g}, "
+        f"{times:,} permutations, with which the smallest possible p is {1 / (times + 1):.2g})."
+    ]
+    if not found and rows:
+        nearest = min(rows, key=lambda row: _number(row["p_family"]))
+        sentences.append(
+            f"It is that of {_connection(nearest)}, with the effect {_effect(nearest)} and p = "
+            f"{p_value(_number(nearest['p']))} without the correction."
+        )
+    several = len(design["contrast"])
+    which = "" if several == 1 else f", in the first of the {several} tested columns only,"
+    limit, power = described["detectable_effect"], described["power"]
+    sentences.append(
+        f"An effect of about {limit:.2g} in partial correlation{which} "
+        f"{'is' if found else 'would have been'} found with a probability of {percent(power)}."
+    )
+    if not described["fit"]["converged"]:
+        sentences.insert(
+            0, "The fit did NOT converge: networks may still change with more iterations."
+        )
+    return {
+        "headline": headline,
+        "sentences": sentences,
+        "cards": [_card(row) for row in found[:_MOST_CARDS]],
+        "n_more": max(len(found) - _MOST_CARDS, 0),
+        "n_found": len(found),
+    }
+
+
+def _card(row: Record) -> dict[str, Any]:
+    """One finding, in words."""
+    joined, compelled, support = (_number(row[name]) for name in ("joined", "compelled", "support"))
+    if math.isnan(support):
+        direction = "No subject's network has an edge between both."
+    else:
+        ways = [row["source"], row["target"]]
+        first, second = ways if _number(row["forward"]) >= 0.5 else ways[::-1]
+        direction = (
+            f"{percent(joined)} of the subjects have an edge between both; in {percent(support)} of "
+            f"these it goes {first} → {second}, and in {percent(compelled)} the data exclude the other "
+            "direction."
+        )
+    return {
+        "ends": [row["source"], row["target"]],
+        "name": _connection(row),
+        "effect": _effect(row),
+        "p": p_value(_number(row["p"])),
+        "p_family": p_value(_number(row["p_family"])),
+        "strength": f"{_number(row['strength']):+.2f}",
+        "direction": direction,
+    }
+
+
+def _networks(rows: list[Record], variables: list[str], design: dict[str, Any]) -> dict[str, Any]:
+    """Connections for the movable network: the findings, if there are any, and all."""
+    place = {name: k for k, name in enumerate(variables)}
+    is_one = len(design["contrast"]) == 1
+    edges = []
+    for row in rows[:_MOST_EDGES]:
+        ends = direction_of(row)
+        source, target = ends or (row["source"], row["target"])
+        effect, statistic = _number(row["effect"]), _number(row["statistic"])
+        edges.append(
+            {
+                "source": place[source],
+                "target": place[target],
+                "values": [effect, statistic] if is_one else [statistic],
+                "text": f"{_connection(row)}: effect {_effect(row)}, corrected p = "
+                f"{p_value(_number(row['p_family']))}",
+                "headless": ends is None,
+                "doubtful": not _is_found(row, design),
+            }
+        )
+    found = [edge for edge in edges if not edge["doubtful"]]
+    shown = (
+        "all connections" if len(edges) == len(rows) else f"the {len(edges):,} with the smallest p"
+    )
+    networks = [{"name": f"corrected p of at most {design['level']:g}", "edges": found}]
+    networks = [*(networks if found else []), {"name": shown, "edges": edges}]
+    name = design["statistic"]
+    size = ["statistic", f"|{name}|" if is_one else name]
+    return {
+        "variables": variables,
+        "positions": map_positions(variables),
+        "measures": [["effect", "|effect|"], size] if is_one else [size],
+        "networks": networks,
+    }
+
+
+def _pictures(
+    rows: list[Record], variables: list[str], design: dict[str, Any], template: str
+) -> dict[str, Any] | None:
+    """The findings on a circle and, where regions are known, in the brain; None without findings."""
+    place = {name: k for k, name in enumerate(variables)}
+    column = "effect" if len(design["contrast"]) == 1 else "statistic"
+    plain, directed = (np.zeros((len(variables),) * 2) for _ in range(2))
+    found = [row for row in rows if _is_found(row, design)]
+    for row in found:
+        ends = direction_of(row)
+        source, target = ends or (row["source"], row["target"])
+        (directed if ends else plain)[place[source], place[target]] = _number(row[column])
+    if not found:
+        return None
+    effects = figures.Effects(plain, directed)
+    words = f"connections over {template} that differ; the numbers are in the table of connections"
+    return {
+        "circle": figures.effects_picture(effects, variables, f"Network of {words}"),
+        "brain": figures.effects_brain_picture(effects, variables, f"In the brain: {words}"),
+    }
+
+
+def _part_name(template: str) -> str:
+    """File that a browser saves the connections of one of several templates to."""
+    return f"connections_{re.sub(r'[^A-Za-z0-9]+', '-', template).strip('-') or 'template'}.tsv"
+
+
+def _left_out(shown: DescribedTable, total: int) -> str | None:
+    if len(shown.rows) == total:
+        return None
+    return (
+        f"connections.tsv has {total:,} rows of this template; the page has the {len(shown.rows):,} "
+        "with the smallest p-values."
+    )
+
+
+def _cut(tables: dict[str, DescribedTable]) -> list[str]:
+    """Which of the other tables are cut."""
+    most = comparison_parts.MOST_ROWS
+    return [
+        f"{name}.tsv has {len(tables[name].rows):,} rows; the page has the first {most:,}."
+        for name in ("components", "subjects")
+        if len(tables[name].rows) > most
+    ]
+
+
+def _components(rows: list[Record]) -> list[str]:
+    """The components of the network-based statistic of a template, in sentences."""
+    numbers = list(dict.fromkeys(row["component"] for row in rows))
+    if not numbers:
+        return ["No connection reaches the threshold, so that there is no component."]
+    sentences = []
+    for number in numbers[:_MOST_NAMES]:
+        own = [row for row in rows if row["component"] == number]
+        pairs = [f"{row['source']} – {row['target']}" for row in own]
+        sentences.append(
+            f"Component {number}: {count_of(len(own), 'connection')}, corrected p = "
+            f"{p_value(_number(own[0]['p']))}: {listed(pairs, _MOST_NAMES, quote=False)}."
+        )
+    if len(numbers) > _MOST_NAMES:
+        sentences.append(f"{len(numbers) - _MOST_NAMES} more are in the table.")
+    return sentences
+
+
+def _enhanced(rows: list[Record], level: float) -> str:
+    """What threshold-free enhancement finds, in a sentence."""
+    values = [_number(row["p_enhanced"]) for row in rows]
+    number = sum(p <= level for p in values)
+    verb = "has" if number == 1 else "have"
+    return (
+        f"After threshold-free enhancement, {number or 'none'} of {count_of(len(rows), 'connection')} "
+        f"{verb} a corrected p of at most {level:g} (smallest: {p_value(min(values))})."
+    )
+
+
+def _diagnostics(fit: dict[str, Any]) -> list[tuple[str, str]]:
+    """Facts about the fit of a template."""
+    facts = [
+        ("learned by", fit["method"] + (", posterior" if fit["is_posterior"] else "")),
+        ("converged", "yes" if fit["converged"] else "no"),
+        ("edges per network", f"{fit['edges_per_subject']:.1f}"),
+    ]
+    if fit["nu0"] is not None:
+        facts.append(("nu0", f"{fit['nu0']:.4g}"))
+    return facts
+
+
+def _subjects(about: dict[str, Any], people: list[Record]) -> list[str]:
+    """Who was compared and who was not, what was held constant, blocks, sessions, reliability."""
+    design, sessions = about["design"], about["sessions"]
+    lines = [f"Compared: {_lead(about, people)}"]
+    if not design["nuisance"]:
+        lines.append(
+            "There are no nuisance covariates: nothing else was held constant."
+            if n_kept_directions(design) == 0
+            else "All combinations of the design's columns that are not tested were held constant."
+        )
+    blocks = blocks_in_words(about)
+    lines.append(
+        f"Subjects were exchanged only within {blocks}."
+        if blocks
+        else "All subjects could change places in a permutation."
+    )
+    if design["variance_groups"] is not None:
+        lines.append(
+            f"The {design['variance_groups']} groups may differ in the spread of their strengths: the "
+            f"statistic is {design['statistic']}."
+        )
+    if sessions:
+        lines.append(
+            f"{count_of(len(sessions), 'subject')} have {sum(map(len, sessions.values()))} sessions in "
+            "all. Strengths are averaged over the sessions of a subject, and subjects are compared."
+        )
+    for name, template in about["templates"].items():
+        if template["reliability"]:
+            where = f"{name}: " if len(about["templates"]) > 1 else ""
+            lines.append(where + template["reliability"]["in_words"])
+    if design["left_out"]:
+        without = [f"{name} ({column})" for name, column in design["left_out"].items()]
+        lines.append(
+            f"{count_of(len(without), 'subject')} left out for lack of a value: "
+            f"{listed(without, _MOST_NAMES, quote=False)}."
+        )
+    excluded = [f"{each['name']} ({each['reason']})" for each in about.get("excluded", ())]
+    if excluded:
+        lines.append(
+            f"{count_of(len(excluded), 'subject')} with data excluded: "
+            f"{listed(excluded, _MOST_NAMES, quote=False)}."
+        )
+    absent = about.get("participants_without_data", ())
+    if absent:
+        lines.append(
+            f"{count_of(len(absent), 'participant')} without data: "
+            f"{listed(absent, _MOST_NAMES, quote=False)}."
+        )
+    for label, number in about.get("subjects_of_other_groups", {}).items():
+        lines.append(f"{count_of(number, 'subject')} of group {label} not compared.")
+    return lines
+
+
+def _simulation(about: dict[str, Any], rows: list[Record]) -> dict[str, Any] | None:
+    """The truth of simulated data, with the result for each altered connection."""
+    truth = about.get("simulation")
+    if not truth:
+        return None
+    by_ends = {frozenset((row["source"], row["target"])): row for row in rows}
+    altered = []
+    for each in truth["altered"]:
+        row = by_ends.pop(frozenset((each["source"], each["target"])))
+        verdict = "found" if _is_found(row, about["design"]) else "not found"
+        altered.append(
+            {
+                **each,
+                "found": f"{verdict}; effect {_effect(row)}, corrected p = "
+                f"{p_value(_number(row['p_family']))}",
+            }
+        )
+    others = [_connection(row) for row in by_ends.values() if _is_found(row, about["design"])]
+    return {"description": truth["description"], "altered": altered, "false_alarms": others}

@@ -1,0 +1,94 @@
+"""Words about a design that several parts of its page use: what is tested, given what, by whom."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+# Parts of the names of columns that say which category, or which function of a spline, a column has.
+_CATEGORY = re.compile(r"\[[^\[\]]*\]")
+
+
+def terms_of(columns: Sequence[str]) -> list[str]:
+    """The terms of a formula that columns of its design come from, such as site of site[T.b]."""
+    return list(dict.fromkeys(_CATEGORY.sub("", column) for column in columns))
+
+
+def what_is_tested(design: dict[str, Any], term: str = "") -> str:
+    """What is tested: a term, before which ``term`` is put, or a contrast."""
+    contrast = np.array(design["contrast"])
+    places = np.flatnonzero(contrast.any(axis=0))
+    is_one_each = np.array_equal(contrast, np.eye(contrast.shape[1])[places])
+    terms = terms_of([design["columns"][k] for k in places])
+    name = design["tested"].replace(" ", "")
+    is_term = is_one_each and [term.replace(" ", "") for term in terms] == [name]
+    return f"{term if is_term else 'the contrast '}'{design['tested']}'"
+
+
+def held_constant(design: dict[str, Any]) -> list[str]:
+    """The terms that are not tested; single columns of terms of which others are tested."""
+    places = np.flatnonzero(np.array(design["contrast"]).any(axis=0))
+    tested = set(terms_of([design["columns"][k] for k in places]))
+    names = [(terms_of([column])[0], column) for column in design["nuisance"]]
+    return list(dict.fromkeys(column if term in tested else term for term, column in names))
+
+
+def n_kept_directions(design: dict[str, Any]) -> int:
+    """Number of the combinations of columns that are neither tested nor the intercept."""
+    return len(design["columns"]) - len(design["contrast"]) - 1
+
+
+def in_a_row(words: Sequence[str]) -> str:
+    """Words joined as in a sentence: a, b and c."""
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]])) if words else ""
+
+
+def group_sizes(design: dict[str, Any], people: Sequence[dict[str, str]]) -> dict[str, int]:
+    """Number of the compared subjects per category of what is tested; empty if it has none.
+
+    ``people`` are the records of subjects.tsv.
+    """
+    tested = re.sub(r"^C\((\w+)\)$", r"\1", design["tested"])
+    places = np.flatnonzero(np.array(design["contrast"]).any(axis=0))
+    # A column of the design itself, in a comparison without a table of participants, has no labels.
+    is_categorical = "[" not in tested and all("[T." in design["columns"][k] for k in places)
+    if not is_categorical or not people or tested not in people[0]:
+        return {}
+    counts = Counter(each[tested] for each in people if each["used"] == "yes")
+    return dict(sorted(counts.items()))
+
+
+def blocks_in_words(about: dict[str, Any]) -> str | None:
+    """How many blocks there are, and their sizes; None without blocks."""
+    sizes = about["design"]["block_sizes"]
+    if sizes is None:
+        return None
+    column = about.get("settings", {}).get("design", {}).get("blocks")
+    low, high = min(sizes), max(sizes)
+    size = str(low) if low == high else f"{low} to {high}"
+    return (
+        f"{len(sizes)} blocks" + (f" ('{column}')" if column else "") + f" of {size} subjects each"
+    )
+
+
+def number_range(ends: Sequence[float]) -> str:
+    """A range of numbers with one decimal, or the number if there is one only."""
+    low, high = (f"{end:,.1f}".removesuffix(".0") for end in ends)
+    return low if low == high else f"{low} to {high}"
+
+
+def percent(share: float) -> str:
+    """A share in whole percent, which a line break does not separate from its sign."""
+    return f"{100 * share:.0f}\u00a0%"
+
+
+def count_of(number: int, word: str) -> str:
+    """A number and its noun: 1 subject, 2 subjects."""
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
+def p_value(p: float) -> str:
+    """A p-value with three digits."""
+    return f"{p:.3g}"
