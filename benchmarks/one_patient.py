@@ -25,6 +25,7 @@ from mtgbn.compare.one_subject import (
     Departures,
     compare_with_group,
     departures_of,
+    expect_strengths,
     score_departures,
 )
 from mtgbn.compare.strengths import connection_strengths
@@ -96,7 +97,7 @@ def auc_of_rivals(study: Study, subjects: list[int], seed: int) -> dict[str, flo
         # The sampling variance of log odds is unknown.
         noise = np.zeros(len(ns)) if name == SIG_BY_ODDS else 1 / ns
         own, others = values[-1][pairs], values[:-1, *pairs]
-        score = score_departures(own, others, noise[-1], noise[:-1].mean())
+        score = score_departures(own, expect_strengths(others), noise[-1], noise[:-1].mean())
         found[name] = area_under_curve(np.abs(score), study.is_altered[pairs])
     return found
 

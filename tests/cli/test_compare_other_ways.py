@@ -20,6 +20,7 @@ from mtgbn.cli import cli
 from mtgbn.compare import compare_groups, permutation
 from mtgbn.compare.cohort import read_cohort
 from mtgbn.compare.participants import read_participants
+from mtgbn.report.commands import compare_command
 from mtgbn.simulate import simulate_bold_groups
 
 PROGRAM = [sys.executable, "-c", "from mtgbn.cli import main; main()"]
@@ -281,6 +282,23 @@ def test_one_patient_against_controls(study, templates, tmp_path):
     again = run(data, *options, "--controls", "control", "--jobs", 2, tmp_path / "b")
     assert again.exit_code == 0
     assert contents(tmp_path / "b") == contents(tmp_path / "a")
+
+
+def test_one_patient_with_covariates(study, templates, tmp_path):
+    data, table = study
+    rows = table.read_text().split("\n")
+    ages = [f"{30 + 7 * k % 23}" for k in range(len(rows))]
+    aged = [f"{row}\t{'age' if k == 0 else ages[k]}" for k, row in enumerate(rows) if row]
+    (tmp_path / "aged.tsv").write_text("\n".join(aged))
+    options = ("--group", tmp_path / "aged.tsv", "--subject", "sub-02", "--templates", templates)
+    result = run(data, tmp_path / "out", *options, "--formula", "age", *QUICK)
+    assert result.exit_code == 0, result.output
+    assert "Held constant: age" in result.output
+    about = json.loads((tmp_path / "out" / "comparison.json").read_text())
+    assert about["covariates"] == "age"
+    assert compare_command(about, []).count("--formula age") == 1
+    assert "'hight'" in failure(data, tmp_path / "bad", *options, "--formula", "hight")
+    assert not (tmp_path / "bad" / "comparison.json").exists()
 
 
 def test_simulated_patients_with_known_alterations(tmp_path):

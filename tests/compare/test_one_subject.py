@@ -6,7 +6,7 @@ import pytest
 from mtgbn import MTGBN, Tasks
 from mtgbn.compare import compare_one
 from mtgbn.compare.comparison_folder import comparison_tables
-from mtgbn.compare.one_subject import compare_subject, score_departures
+from mtgbn.compare.one_subject import compare_subject, expect_strengths, score_departures
 from mtgbn.compare.strengths import (
     MEASURES,
     StrengthMeasure,
@@ -79,14 +79,17 @@ def test_scores_by_hand():
         1 / 80
     )  # less than the samples' own variance is no variance between subjects
     expected = np.array([0.7 / spread[0], -0.1 / spread[1]])  # stronger, weaker
-    found = score_departures(np.array([0.9, 0.4]), others, 1 / 80, np.mean(1 / ns))
+    found = score_departures(
+        np.array([0.9, 0.4]), expect_strengths(others), 1 / 80, np.mean(1 / ns)
+    )
     np.testing.assert_allclose(found, expected)
 
 
 def test_weaker_is_negative_whatever_the_sign():
     others = np.array([[-0.5, 0.5], [-0.7, 0.3], [-0.6, 0.4]])
     weaker, stronger = (
-        score_departures(np.array(own), others, 0.01, 0.01) for own in ([-0.1, 0.1], [-0.9, 0.9])
+        score_departures(np.array(own), expect_strengths(others), 0.01, 0.01)
+        for own in ([-0.1, 0.1], [-0.9, 0.9])
     )
     assert (weaker < 0).all()
     assert (stronger > 0).all()
@@ -95,7 +98,9 @@ def test_weaker_is_negative_whatever_the_sign():
 def test_few_samples_excuse_a_departure():
     rng = np.random.default_rng(0)
     others, own = 0.1 * rng.normal(size=(10, 6)), 0.4 * np.ones(6)
-    sizes = [np.abs(score_departures(own, others, 1 / n, 0.01)) for n in (20, 100)]
+    sizes = [
+        np.abs(score_departures(own, expect_strengths(others), 1 / n, 0.01)) for n in (20, 100)
+    ]
     assert (sizes[0] < 0.7 * sizes[1]).all()
 
 
@@ -116,13 +121,103 @@ def test_a_subject_like_the_controls_but_with_fewer_samples_is_no_case(density, 
         z = connection_strengths(scatters, graph[None])[:, *pairs]
         own, controls = z[-1], z[:-1]
         among = [
-            score_departures(controls[c], np.delete(controls, c, axis=0), noises[0], noises[0])
+            score_departures(
+                controls[c],
+                expect_strengths(np.delete(controls, c, axis=0)),
+                noises[0],
+                noises[0],
+            )
             for c in range(n_controls)
         ]
-        score = score_departures(own, controls, noises[1], noises[0])
+        score = score_departures(own, expect_strengths(controls), noises[1], noises[0])
         small.append(np.mean(np.abs(score) >= np.quantile(np.abs(among), 0.95)))
     # .13 and .09 with 1/n for the variance, whatever is conditioned on.
     assert np.mean(small) == pytest.approx(0.05, abs=0.025)
+
+
+def test_covariates_are_predicted_by_least_squares():
+    """Against numpy's solver, and the textbook's variance of a prediction."""
+    rng = np.random.default_rng(3)
+    strengths = rng.normal(size=(9, 4))
+    design = np.column_stack([np.ones(10), rng.normal(50, 20, 10), rng.random(10) < 0.5])
+    found = expect_strengths(strengths, design)
+    solution, squares, _, _ = np.linalg.lstsq(design[:9], strengths)
+    np.testing.assert_allclose(found.mean, design[9] @ solution)
+    np.testing.assert_allclose(found.variance, squares / 6)
+    leverage = design[9] @ np.linalg.inv(design[:9].T @ design[:9]) @ design[9]
+    assert found.widening == pytest.approx((1 + leverage) / (1 + 1 / 9))
+    plain = expect_strengths(strengths)
+    np.testing.assert_allclose(plain.mean, strengths.mean(axis=0))
+    np.testing.assert_allclose(plain.variance, strengths.var(axis=0, ddof=1))
+    assert plain.widening == pytest.approx(1)
+
+
+def aging_subjects():
+    """x0 -> x1, as Fisher's z, grows with age in everybody; the last subject is old, nothing else."""
+    rng = np.random.default_rng(1)
+    ages = np.array([*np.linspace(20, 80, 12), 85])
+    data = rng.normal(size=(13, 200, 3))
+    data[:, :, 1] += np.sinh((ages[:, None] - 15) / 50) * data[:, :, 0]
+    people = {f"task{t}": {"age": age, "sex": "fm"[t % 2]} for t, age in enumerate(ages)}
+    return Tasks.from_any(data), people
+
+
+def test_an_effect_of_age_is_no_departure():
+    tasks, people = aging_subjects()
+    without = compare_one(tasks, "task12", LEARNER, random_state=0)
+    with_age = compare_one(
+        tasks, "task12", LEARNER, formula="age + sex", participants=people, random_state=0
+    )
+    first, second = (study.templates["all"][1] for study in (without, with_age))
+    of = [
+        list(zip(each.source, each.target, strict=True)).index((0, 1)) for each in (first, second)
+    ]
+    assert first.score[of[0]] > 1.4
+    assert second.score[of[1]] < first.score[of[0]] - 1.4
+    assert second.fdr[of[1]] > first.fdr[of[0]]
+    assert second.control_strength[of[1]] > first.control_strength[of[0]] + 0.1
+    assert any("Held constant: age + sex" in line for line in subject_sentences(with_age))
+
+
+def test_controls_without_a_value_are_left_out():
+    tasks, people = aging_subjects()
+    people["task3"]["age"] = "n/a"
+    study = compare_one(
+        tasks, "task12", LEARNER, formula="age", participants=people, random_state=0
+    )
+    assert study.left_out == {"task3": "age"}
+    assert "task3" not in study.controls
+    assert len(study.controls) == 11
+    assert study.templates["all"][1].control_scores.shape[0] == 11
+    assert comparison_tables(study).about["controls_without_covariates"] == {"task3": "age"}
+
+
+@pytest.mark.parametrize(
+    ("change", "formula", "message"),
+    [
+        ({"task12": {"age": "n/a"}}, "age", "'task12' has no value in column 'age'"),
+        ({"task12": {"sex": "x"}}, "sex", "category 'x' of column 'sex' has one subject"),
+        (
+            {"task12": {"sex": "x"}, "task2": {"sex": "x"}},
+            "age + sex",
+            "the controls without 'task2' do not tell the effect of 'sex",
+        ),
+        ({}, "hight", "hight"),
+    ],
+)
+def test_covariates_that_cannot_be_used(change, formula, message):
+    tasks, people = aging_subjects()
+    for task, values in change.items():
+        people[task] |= values
+    with pytest.raises(InputError, match=message):
+        compare_one(tasks, "task12", LEARNER, formula=formula, participants=people)
+
+
+def test_a_formula_and_its_values_belong_together(tasks):
+    with pytest.raises(InputError, match="a formula needs the values"):
+        compare_one(tasks, "task6", LEARNER, formula="age")
+    with pytest.raises(InputError, match="no use without a formula"):
+        compare_one(tasks, "task6", LEARNER, participants={"task0": {"age": 3}})
 
 
 def test_processes_do_not_matter(tasks, found):

@@ -67,7 +67,7 @@ def _resolve_comparison(context: click.Context, options: dict[str, Any], data: s
         "selection": selection,
         "reading": reading,
         "parameters": parameters | {"missing": reading["missing"]},
-        "design": None if is_paper or is_subject else design,
+        "design": {"formula": design["formula"]} if is_subject else None if is_paper else design,
         "paper": paper if is_paper else False,
         "seed": options.pop("random_state"),
     }
@@ -80,7 +80,8 @@ def _refuse_other_ways(context: click.Context, options: dict[str, Any]) -> None:
         if options["paper"]:
             raise click.UsageError("--paper compares two groups; leave out --subject or --paper")
         refuse(context, ("groups",), "--subject")
-        refuse(context, DESIGN_SETTINGS, "--subject", belongs_to=of_design.format("--subject"))
+        others = [name for name in DESIGN_SETTINGS if name != "formula"]
+        refuse(context, others, "--subject", belongs_to=of_design.format("--subject"))
         refuse(context, PAPER_SETTINGS, "--subject", belongs_to=of_paper)
     elif options.get("controls") is not None:
         raise click.UsageError("--controls is for --subject")

@@ -83,14 +83,8 @@ def plan_design(cohort: Cohort, participants: Participants, question: Question) 
             f"strengths of connections need complete data, and {names} lack values; fill them in, or "
             "leave these subjects out"
         )
-    owners = {task: participant_of(task, participants.values) or "" for task in cohort.tasks.names}
-    columns = next(iter(participants.values.values()))
     texts = [each for each in (question.formula, *question.tests.values()) if each]
-    spelling = _spelling(columns, texts)
-    table = {
-        task: {spelling[name]: cell for name, cell in participants.values[owner].items()}
-        for task, owner in owners.items()
-    }
+    table, spelling = spelled_values(cohort.tasks.names, participants, texts)
     formula = question.formula
     if formula is None:
         assert participants.column is not None
@@ -112,6 +106,23 @@ def plan_design(cohort: Cohort, participants: Participants, question: Question) 
         effect=effect_in_words(design, **_reference(design, values)),
         notes=tuple(notes),
     )
+
+
+def spelled_values(
+    tasks: Sequence[str], participants: Participants, texts: Sequence[str]
+) -> tuple[dict[str, dict[str, str]], dict[str, str]]:
+    """Values of every task by column, with the columns as formulas (``texts``) spell them.
+
+    Also returns the spelling of every column of the table.
+    """
+    spelling = _spelling(next(iter(participants.values.values())), texts)
+    table = {}
+    for task in tasks:
+        owner = participant_of(task, participants.values)
+        if owner is None:
+            raise InputError(f"{participants.source!r} has no row for {task!r}; add it")
+        table[task] = {spelling[name]: cell for name, cell in participants.values[owner].items()}
+    return table, spelling
 
 
 def with_checkpoints(estimator: MTGBN, folder: Path) -> MTGBN:

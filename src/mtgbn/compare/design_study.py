@@ -8,7 +8,7 @@ Tested are the strengths of pairs, not directions: often the data cannot tell a 
 difference of directions would mean nothing. Tables say what supports a direction instead.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,12 +18,13 @@ from mtgbn._utils.arguments import check_count
 from mtgbn._utils.names import listed, unknown_name
 from mtgbn._utils.optional import require
 from mtgbn._utils.seeds import seed_sequence
+from mtgbn.compare.covariates import values_by_task
 from mtgbn.compare.design import Design, categorical_columns, formula_columns, make_design
 from mtgbn.compare.fitting import AnyEstimator, Progress, RandomState, clone, labelled
 from mtgbn.compare.inference import Tests, contrast_tests
 from mtgbn.compare.power import detectable_effect
 from mtgbn.compare.reliability import Reliability, half_reliability, session_reliability
-from mtgbn.compare.sessions import average_sessions, find_people, person_of
+from mtgbn.compare.sessions import average_sessions, find_people
 from mtgbn.compare.strengths import connection_strengths, mean_conditions, sampling_variance
 from mtgbn.compare.study import Templates, check_comparison
 from mtgbn.errors import InputError
@@ -218,7 +219,7 @@ def compare_design(
     """
     check_count("n_permutations", n_permutations, _FEWEST_PERMUTATIONS)
     estimator = clone(MTGBN() if estimator is None else estimator, n_jobs=n_jobs)
-    table = _table(participants, tasks.names)
+    table = values_by_task(participants, tasks.names)
     used = formula_columns(formula, list(next(iter(table.values()))))
     fixed = [*categorical_columns(formula), *([blocks] if blocks else [])]
     people = find_people(
@@ -322,31 +323,3 @@ def _what_could_be_found(tests: Tests, design: Design) -> str:
         f"  An effect of {limit.effect:.2g} in partial correlation would have been found with a "
         f"probability of {limit.power:.0%}."
     )
-
-
-def _table(participants: Any, subjects: tuple[str, ...]) -> dict[str, Mapping[str, Any]]:
-    """Values by task and column, in the order of the tasks; every task, or its person, must be there."""
-    if hasattr(participants, "to_dict") and hasattr(participants, "index"):
-        records = participants.to_dict(orient="index")
-    elif isinstance(participants, Mapping):
-        records = dict(participants)
-    else:
-        raise InputError(
-            "participants must be a mapping of mappings or a data frame; got "
-            f"{type(participants).__name__}"
-        )
-    known = {str(name): values for name, values in records.items()}
-    for name in subjects:
-        person = person_of(name)
-        for other in (person, person.removeprefix("sub-")):
-            if name not in known and other in known:
-                known[name] = known[other]
-        if name not in known:
-            raise unknown_name(name, list(known), "participant")
-    columns = set(known[subjects[0]])
-    for name in subjects:
-        if set(known[name]) != columns:
-            raise InputError(
-                f"participant {name!r} has other columns than {subjects[0]!r}; give all the same ones"
-            )
-    return {name: known[name] for name in subjects}

@@ -4,8 +4,12 @@ The controls are fitted. Given their networks, the strength of every connection 
 subject and in every control (`mtgbn.compare.strengths`; docs/model.md, section 18). Then every control
 is compared with the other controls in the same way: the distribution of their departures gives p-values
 and false discovery rates of the subject's departures.
+
+Effects of covariates, such as age and motion, are estimated in the controls: the subject is compared
+with what is expected of a control with the same covariates.
 """
 
+import hashlib
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,7 +46,8 @@ class Departures(NamedTuple):
         Those of the ``n_controls`` controls who have the connection in the joint fit of all controls.
     strength, control_strength : array
         Strength in the subject, and its mean over the controls (for partial correlations taken as
-        Fisher's z); ``measure`` is a key of `mtgbn.compare.strengths.MEASURES`.
+        Fisher's z), or what is expected of a control with the subject's covariates; ``measure`` is a
+        key of `mtgbn.compare.strengths.MEASURES`.
     score, control_scores : array
         Difference between the two strengths in units of its standard deviation among controls, positive
         where the subject's is stronger; and the scores of each control against the other controls.
@@ -89,6 +94,7 @@ def compare_subject(
     subject: Tasks,
     estimator: MTGBN | None = None,
     *,
+    design: np.ndarray | None = None,
     measure: str = DEFAULT_MEASURE,
     random_state: RandomState = None,
     n_jobs: int | None = None,
@@ -97,10 +103,13 @@ def compare_subject(
 ) -> Departures:
     """Find the connections in which one subject departs from at least four controls.
 
-    ``store`` is a file that keeps the finished controls. All else is as for `compare_one`.
+    ``design`` (controls + 1, k) has the columns of the covariates, the intercept among them, and the
+    subject in the last row; without it there are no covariates. ``store`` is a file that keeps the
+    finished controls. All else is as for `compare_one`.
     """
     n = len(controls)
     check_controls(n)
+    design = np.ones((n + 1, 1)) if design is None else np.asarray(design, dtype=float)
     if len(subject) == 1 and subject.names[0] in controls.names:
         raise InputError(f"{subject.names[0]!r} is among the controls; leave it out there")
     measure_named(measure)
@@ -109,14 +118,17 @@ def compare_subject(
     seeds = root.spawn(n + 1)
     everybody = range(n)
     settings = {**estimator_settings(estimator), "seed": entropy_text(root), "measure": measure}
+    if design.shape[1] > 1:
+        settings["covariates"] = hashlib.sha256(design[:n].tobytes()).hexdigest()
     known = Store(store, "controls", controls.fingerprint(settings))
     # The subject comes last and is not in the store, which can thus serve every subject.
+    rows = {k: design[[*(c for c in everybody if c != k), k]] for k in everybody}
     jobs = [
-        (k, controls[[c for c in everybody if c != k]], controls[k], estimator, seeds[k])
+        (k, controls[[c for c in everybody if c != k]], controls[k], estimator, seeds[k], rows[k])
         for k in everybody
         if k not in known.values
     ]
-    jobs.append((n, controls, subject, estimator, seeds[n]))
+    jobs.append((n, controls, subject, estimator, seeds[n], design))
     done = n + 1 - len(jobs)
     for k, each in Parallel(n_jobs, return_as="generator_unordered")(
         delayed(_numbered)(*job, learn_subject=job[0] == n, measure=measure) for job in jobs
@@ -158,13 +170,15 @@ def compare_with_group(
     subject: Tasks,
     estimator: MTGBN,
     seed: np.random.SeedSequence,
+    design: np.ndarray | None = None,
     *,
     learn_subject: bool,
     measure: str = DEFAULT_MEASURE,
 ) -> Outcome:
     """Fit the group, and score how the subject departs from it.
 
-    ``learn_subject``: also learn the subject's network with the group's sigma_h and edge prior.
+    ``design`` (group + 1, k) is as for `compare_subject`. ``learn_subject``: also learn the subject's
+    network with the group's sigma_h and edge prior.
     """
     fitted = MTGBN(**estimator.get_params()).set_params(n_jobs=1, random_state=seed)
     with without_convergence_warnings():
@@ -178,11 +192,12 @@ def compare_with_group(
     variances = used.variance(np.array([*group.ns, *subject.ns]), fitted.graphs_)
     *noises, noise = [each[pairs] for each in variances]
     counts = fitted.graphs_.sum(axis=0)
+    expected = expect_strengths(strengths[:-1], design)
     return Outcome(
-        score_departures(strengths[-1], strengths[:-1], noise, np.mean(noises, axis=0)),
+        score_departures(strengths[-1], expected, noise, np.mean(noises, axis=0)),
         single.adjacency_probabilities[pairs],
         strengths[-1],
-        strengths[:-1].mean(axis=0),
+        expected.mean,
         (counts + counts.T)[pairs],
         fitted.fit_task(subject) if learn_subject else None,
     )
@@ -232,15 +247,45 @@ def _exceedances(others: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.
     return at_least, (1 + at_least) / (1 + pooled.size)
 
 
+class Expected(NamedTuple):
+    """What is expected of one more member of a group: mean and variance of its strengths, (pairs,).
+
+    ``widening`` is by how much unusual covariates increase the variance: 1 if there are none.
+    """
+
+    mean: np.ndarray
+    variance: np.ndarray
+    widening: float
+
+
+def expect_strengths(strengths: np.ndarray, design: np.ndarray | None = None) -> Expected:
+    """Expect the strengths of the last row of the design, given those of all rows before it.
+
+    ``strengths`` is (members, pairs), ``design`` (members + 1, k) with an intercept; without it there
+    are no covariates.
+    """
+    design = np.ones((len(strengths) + 1, 1)) if design is None else design
+    n, k = len(strengths), design.shape[1]
+    basis, triangle = np.linalg.qr(design[:-1])
+    own = np.linalg.solve(triangle.T, design[-1])  # the subject's row in terms of the basis
+    of_basis = basis.T @ strengths
+    residuals = strengths - basis @ of_basis
+    return Expected(
+        mean=own @ of_basis,
+        variance=(residuals**2).sum(axis=0) / (n - k),
+        widening=float((1 + own @ own) / (1 + 1 / n)),
+    )
+
+
 def score_departures(
-    own: np.ndarray, others: np.ndarray, noise: np.ndarray | float, others_noise: np.ndarray | float
+    own: np.ndarray, expected: Expected, noise: np.ndarray | float, others_noise: np.ndarray | float
 ) -> np.ndarray:
     """Differences from the mean in standard deviations, which are shrunken towards their average.
 
     ``noise`` is the sampling variance of the subject's strengths, ``others_noise`` the mean sampling
     variance of the others: a subject with fewer samples may depart further.
     """
-    mean, variance = others.mean(axis=0), others.var(axis=0, ddof=1)
-    between = (variance + variance.mean()) / 2 - others_noise
-    size = np.abs(own - mean) / np.sqrt(np.maximum(between, 0.0) + noise)
+    mean, variance = expected.mean, expected.variance
+    between = np.maximum((variance + variance.mean()) / 2 - others_noise, 0.0)
+    size = np.abs(own - mean) / np.sqrt(between * expected.widening + noise)
     return np.where(np.abs(own) >= np.abs(mean), size, -size)

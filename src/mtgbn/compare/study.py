@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ from mtgbn._utils.arguments import check_count
 from mtgbn._utils.names import check_variables, listed, name_position
 from mtgbn._utils.seeds import seed_sequence
 from mtgbn.compare.connections import Connections, Degrees, compare_graphs, count_degrees
+from mtgbn.compare.covariates import design_of_subject
 from mtgbn.compare.fitting import (
     AnyEstimator,
     Fitting,
@@ -96,7 +98,9 @@ class Study(NamedTuple):
 class SubjectStudy(NamedTuple):
     """One subject against controls; the result of `compare_one`.
 
-    ``templates`` has the variables of every template, and the `Departures` of the subject.
+    ``templates`` has the variables of every template, and the `Departures` of the subject. ``formula``
+    names the covariates whose effects were removed, and ``left_out`` the controls that lack a covariate,
+    with the column.
 
     Examples
     --------
@@ -107,6 +111,8 @@ class SubjectStudy(NamedTuple):
     subject: str
     controls: tuple[str, ...]
     templates: dict[str, tuple[tuple[str, ...], Departures]]
+    formula: str | None = None
+    left_out: Mapping[str, str] = MappingProxyType({})
 
 
 def compare_groups(
@@ -288,6 +294,8 @@ def compare_one(
     subject: str,
     estimator: MTGBN | None = None,
     *,
+    formula: str | None = None,
+    participants: Any = None,
     templates: Templates | None = None,
     measure: str = DEFAULT_MEASURE,
     random_state: RandomState = None,
@@ -307,6 +315,10 @@ def compare_one(
         The controls, at least four, and the subject.
     subject : str
         Name of the subject's task.
+    formula, participants : str, mapping or DataFrame, optional
+        Covariates, such as ``"age + sex + mean_fd"``, and their values as for `compare_design`. Their
+        effects are estimated in the controls, and the subject is compared with what is expected of a
+        control with the same covariates. Controls that lack a value are left out.
     measure : str
         How the strength of a connection is measured: a key of `mtgbn.compare.strengths.MEASURES`.
     estimator, templates, random_state, n_jobs, folder, progress
@@ -329,6 +341,15 @@ def compare_one(
     parts = check_comparison(tasks, estimator, templates, subject=subject)
     place = name_position(subject, tasks.names, "task")
     controls = [t for t in range(len(tasks)) if t != place]
+    design: np.ndarray | None = None
+    left_out: dict[str, str] = {}
+    if formula is not None:
+        if participants is None:
+            raise InputError("a formula needs the values of its columns: give participants")
+        design, left_out = design_of_subject(tasks.names, subject, participants, formula)
+        controls = [t for t in controls if tasks.names[t] not in left_out]
+    elif participants is not None:
+        raise InputError("participants have no use without a formula, such as 'age + sex'")
     compared = {}
     seeds = seed_sequence(random_state).spawn(len(parts))
     if folder is not None:
@@ -336,6 +357,7 @@ def compare_one(
     for number, ((name, part), seed) in enumerate(zip(parts.items(), seeds, strict=True)):
         departures = compare_subject(
             *(part[controls], part[place], estimator),
+            design=design,
             measure=measure,
             random_state=seed,
             n_jobs=n_jobs,
@@ -343,4 +365,6 @@ def compare_one(
             progress=labelled(f"{name}, ", progress),
         )
         compared[name] = (part.variables, departures)
-    return SubjectStudy(subject, tuple(tasks.names[t] for t in controls), compared)
+    return SubjectStudy(
+        subject, tuple(tasks.names[t] for t in controls), compared, formula, left_out
+    )

@@ -16,7 +16,8 @@ _DEPARTURES = {
     "variable_2": "second variable of the pair",
     "departure": "stronger or weaker in the subject than in controls, whatever the sign",
     "strength": MEASURES[DEFAULT_MEASURE].description,
-    "control_strength": "mean strength over the controls",
+    "control_strength": "mean strength over the controls; with covariates what is expected of a control "
+    "with those of the subject",
     "p": "share of all controls and pairs, this one included, with a score at least as large in size",
     "fdr": "estimated share of false discoveries among the pairs up to this one, within the template",
     "expected_alarms": "mean number of pairs of a control with a score as large, compared with the "
@@ -43,6 +44,8 @@ def describe_subject(study: SubjectStudy) -> dict[str, Any]:
         "description": "one subject, compared with controls",
         "direction": "connections are compared without their directions",
         "subject": study.subject,
+        "covariates": study.formula,
+        "controls_without_covariates": dict(study.left_out),
         "controls": {"n": len(study.controls), "subjects": list(study.controls)},
         "templates": {
             name: {

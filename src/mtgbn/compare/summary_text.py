@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from mtgbn._utils.names import listed
 from mtgbn.compare.group_tables import INDEPENDENCE, PAPERS_WAY, RELABELLING, permuted_pvalues
 from mtgbn.compare.strengths import MEASURES
 from mtgbn.compare.study import Study, SubjectStudy, TemplateComparison
@@ -73,6 +74,13 @@ def subject_sentences(study: SubjectStudy, most: int = 5) -> list[str]:
     """Say which connections depart, and how often controls depart from the other controls."""
     lines = []
     n = len(study.controls)
+    if study.formula is not None:
+        lines.append(
+            f"Held constant: {study.formula}. {study.subject} is compared with what is expected of "
+            "controls with the same values."
+        )
+    if study.left_out:
+        lines.append(f"Controls left out for lack of a value: {listed(study.left_out)}.")
     for name, (variables, found) in study.templates.items():
         number = int(np.sum(found.fdr <= LARGEST_FDR))
         if number == 0:

@@ -12,7 +12,14 @@ import mtgbn
 from mtgbn._utils.names import listed, unknown_name
 from mtgbn.compare.cohort import Cohort, read_cohort, task_of
 from mtgbn.compare.comparison_folder import write_study
-from mtgbn.compare.design_folder import Question, plan_design, with_checkpoints
+from mtgbn.compare.covariates import design_of_subject
+from mtgbn.compare.design import formula_columns
+from mtgbn.compare.design_folder import (
+    Question,
+    plan_design,
+    spelled_values,
+    with_checkpoints,
+)
 from mtgbn.compare.design_study import DesignStudy, compare_design
 from mtgbn.compare.design_tables import fit_warnings, is_converged
 from mtgbn.compare.fitting import without_convergence_warnings
@@ -210,7 +217,7 @@ def compare_folder(
     elif way == "paper":
         job = _paper_job(cohort, _two(labels), paper, estimator, templates)
     else:
-        job = _subject_job(cohort, chosen, estimator, templates)
+        job = _subject_job(cohort, chosen, estimator, templates, table, question.formula)
         tell(f"Controls: {len(cohort.tasks) - 1} subjects of group {(labels or ('',))[0]!r}.")
     notes += job.notes
     for note in notes:
@@ -253,9 +260,13 @@ def _way(
     is_paper = paper is not False
     if chosen.subject is None and chosen.controls is not None:
         raise InputError("controls are for the comparison of one subject; name the subject")
-    if chosen.subject is not None and (design or is_paper):
-        given = "a design" if design else "the paper's way"
-        raise InputError(f"{given} is for the comparison of groups, not of one subject")
+    others = {name for name, value in (design or {}).items() if value is not None} - {"formula"}
+    if chosen.subject is not None and (others or is_paper):
+        given = "the paper's way" if is_paper else listed(sorted(others))
+        raise InputError(
+            f"{given} is for the comparison of groups, not of one subject; covariates of one subject "
+            "are given as a formula"
+        )
     if is_paper and design:
         raise InputError(
             f"{listed(design)} are for the comparison by a design; leave them out, or the paper's way"
@@ -334,6 +345,8 @@ def _subject_job(
     chosen: Selection,
     estimator: MTGBN,
     templates: Mapping[str, Sequence[str]],
+    table: Participants,
+    formula: str | None,
 ) -> _Job:
     assert chosen.subject is not None
     reasons = {each.name: each.reason for each in cohort.excluded}
@@ -341,11 +354,26 @@ def _subject_job(
     if subject in reasons:
         raise InputError(f"the data of {chosen.subject!r} cannot be used: {reasons[subject]}")
     check_comparison(cohort.tasks, estimator, templates, subject=subject)
+    covariates: dict[str, dict[str, str]] = {}
+    if formula is not None:
+        values, spelling = spelled_values(cohort.tasks.names, table, [formula])
+        used = formula_columns(formula, list(spelling.values()))
+        covariates = {task: {name: row[name] for name in used} for task, row in values.items()}
+        # What cannot be done is refused before any fit.
+        design_of_subject(cohort.tasks.names, subject, covariates, formula)
 
     def run(**options: Any) -> SubjectStudy:
-        return compare_one(cohort.tasks, subject, estimator, **options)
+        return compare_one(
+            cohort.tasks,
+            subject,
+            estimator,
+            formula=formula,
+            participants=covariates or None,
+            **options,
+        )
 
-    return _Job({"subject": subject}, run, subject_sentences)
+    settings = {"subject": subject} | ({"design": {"formula": formula}} if formula else {})
+    return _Job(settings, run, subject_sentences, covariates=covariates)
 
 
 def _two(labels: tuple[str, ...] | None) -> tuple[str, str]:
