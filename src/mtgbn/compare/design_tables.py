@@ -17,6 +17,7 @@ from mtgbn.compare.design_study import LEVEL, DesignStudy, TestedTemplate
 from mtgbn.compare.directions import direction_support
 from mtgbn.compare.group_tables import describe_fit
 from mtgbn.compare.power import detectable_effect
+from mtgbn.compare.sessions import person_of
 from mtgbn.graphs import skeleton
 from mtgbn.tasks import Tasks
 from mtgbn.tasks.data_warnings import unequal_scales
@@ -237,6 +238,8 @@ def describe_design(study: DesignStudy) -> dict[str, Any]:
             else int(design.variance_groups.max()) + 1,
             "level": LEVEL,
             "n_subjects": len(design.subjects),
+            # Fewer than the subjects if sessions are exchanged within persons.
+            "n_persons": len(set(map(person_of, design.subjects))),
             "left_out": design.left_out,
         },
         "data": _describe_data(study.templates[0].estimator.tasks_),

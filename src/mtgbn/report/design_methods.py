@@ -11,7 +11,9 @@ from mtgbn.report.design_words import (
     in_a_row,
     n_kept_directions,
     number_range,
+    unit_of,
     what_is_tested,
+    who_is_compared,
 )
 from mtgbn.report.page import brief
 from mtgbn.report.references import Citations
@@ -56,7 +58,7 @@ def _subjects(about: dict[str, Any], people: list[dict[str, str]]) -> list[str]:
     design, sessions = about["design"], about["sessions"]
     sizes = group_sizes(design, people)
     groups = f" ({', '.join(f'{n} {label}' for label, n in sizes.items())})" if sizes else ""
-    lines = [f"We compared {count_of(design['n_subjects'], 'subject')}{groups}."]
+    lines = [f"We compared {who_is_compared(about)}{groups}."]
     if sessions:
         numbers = [len(tasks) for tasks in sessions.values()]
         lines.append(
@@ -64,9 +66,10 @@ def _subjects(about: dict[str, Any], people: list[dict[str, str]]) -> list[str]:
             f"{sum(numbers)} in all."
         )
     if design["left_out"]:
+        number = len(design["left_out"])
         lines.append(
-            f"{count_of(len(design['left_out']), 'further subject')} lacked a value of a covariate and "
-            f"{'was' if len(design['left_out']) == 1 else 'were'} left out."
+            f"{count_of(number, f'further {unit_of(about)}')} lacked a value that the design needs and "
+            f"{'was' if number == 1 else 'were'} left out."
         )
     excluded = about.get("excluded", ())
     if excluded:
@@ -80,7 +83,7 @@ def _subjects(about: dict[str, Any], people: list[dict[str, str]]) -> list[str]:
 def _data(about: dict[str, Any], cite: Citations) -> list[str]:
     data, templates = about["data"], about["templates"]
     reading = about.get("settings", {}).get("reading", {})
-    one = "session" if about["sessions"] else "subject"
+    one = "session" if about["sessions"] else unit_of(about)
     lines = []
     if data["rows"] is not None:
         lines.append(f"Every {one} had {number_range(data['rows'])} rows of data.")
@@ -207,7 +210,7 @@ def _model(about: dict[str, Any], cite: Citations) -> list[str]:
     )
     lines.append(
         f"p-values are from {permutations:,} random permutations by the method of Freedman and Lane "
-        f"{source}: {removed} exchanged between subjects{within}."
+        f"{source}: {removed} exchanged between {unit_of(about)}s{within}."
     )
     return lines
 

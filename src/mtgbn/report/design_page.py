@@ -22,7 +22,9 @@ from mtgbn.report.design_words import (
     n_kept_directions,
     p_value,
     percent,
+    unit_of,
     what_is_tested,
+    who_is_compared,
 )
 from mtgbn.report.page import Report, render, sentence
 
@@ -54,7 +56,6 @@ def design_report(comparison: ComparisonTables) -> Report:
             rows=[row for row in connections.rows if row[0] == name][: comparison_parts.MOST_ROWS]
         )
         texts[f"connections-{number}"] = own.tsv
-        is_whole = len(own.rows) == len(connections.rows)
         networks.append(_networks(rows, described["variables"], design))
         parts.append(
             {
@@ -63,7 +64,7 @@ def design_report(comparison: ComparisonTables) -> Report:
                 "answer": _answer(rows, described, about),
                 "pictures": _pictures(rows, described["variables"], design, name),
                 "network_is_cut": len(rows) > _MOST_EDGES,
-                "file": "connections.tsv" if is_whole else _part_name(name),
+                "file": "connections.tsv" if len(about["templates"]) == 1 else _part_name(name),
                 "left_out": _left_out(own, len(rows)),
                 "components": _components([row for row in components if row["template"] == name]),
                 "enhanced": _enhanced(rows, design["level"]),
@@ -144,7 +145,7 @@ def _lead(about: dict[str, Any], people: list[Record]) -> str:
     groups = f": {', '.join(f'{n} {label}' for label, n in sizes.items())}" if sizes else ""
     held = held_constant(design)
     constant = f"; {in_a_row(held)} held constant" if held else ""
-    return sentence(f"{count_of(design['n_subjects'], 'subject')}{groups}{constant}")
+    return sentence(f"{who_is_compared(about)}{groups}{constant}")
 
 
 def _answer(rows: list[Record], described: dict[str, Any], about: dict[str, Any]) -> dict[str, Any]:
@@ -351,7 +352,7 @@ def _subjects(about: dict[str, Any], people: list[Record]) -> list[str]:
         )
     blocks = blocks_in_words(about)
     lines.append(
-        f"Subjects were exchanged only within {blocks}."
+        f"{unit_of(about).capitalize()}s were exchanged only within {blocks}."
         if blocks
         else "All subjects could change places in a permutation."
     )
@@ -372,7 +373,7 @@ def _subjects(about: dict[str, Any], people: list[Record]) -> list[str]:
     if design["left_out"]:
         without = [f"{name} ({column})" for name, column in design["left_out"].items()]
         lines.append(
-            f"{count_of(len(without), 'subject')} left out for lack of a value: "
+            f"{count_of(len(without), unit_of(about))} left out for lack of a value: "
             f"{listed(without, _MOST_NAMES, quote=False)}."
         )
     excluded = [f"{each['name']} ({each['reason']})" for each in about.get("excluded", ())]

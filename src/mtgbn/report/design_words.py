@@ -60,6 +60,19 @@ def group_sizes(design: dict[str, Any], people: Sequence[dict[str, str]]) -> dic
     return dict(sorted(counts.items()))
 
 
+def unit_of(about: dict[str, Any]) -> str:
+    """What is compared: subjects, or sessions that are exchanged within a person."""
+    design = about["design"]
+    return "subject" if design["n_persons"] == design["n_subjects"] else "session"
+
+
+def who_is_compared(about: dict[str, Any]) -> str:
+    """Number of the compared subjects, or of the sessions and of their persons."""
+    design, unit = about["design"], unit_of(about)
+    persons = f" of {count_of(design['n_persons'], 'subject')}" if unit == "session" else ""
+    return count_of(design["n_subjects"], unit) + persons
+
+
 def blocks_in_words(about: dict[str, Any]) -> str | None:
     """How many blocks there are, and their sizes; None without blocks."""
     sizes = about["design"]["block_sizes"]
@@ -68,9 +81,8 @@ def blocks_in_words(about: dict[str, Any]) -> str | None:
     column = about.get("settings", {}).get("design", {}).get("blocks")
     low, high = min(sizes), max(sizes)
     size = str(low) if low == high else f"{low} to {high}"
-    return (
-        f"{len(sizes)} blocks" + (f" ('{column}')" if column else "") + f" of {size} subjects each"
-    )
+    name = f" ('{column}')" if column else ""
+    return f"{len(sizes)} blocks{name} of {size} {unit_of(about)}s each"
 
 
 def number_range(ends: Sequence[float]) -> str:

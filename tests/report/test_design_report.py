@@ -1,0 +1,444 @@
+"""The page about a comparison by a design: true answers, tables as in the files, methods in words."""
+
+import json
+import re
+import shlex
+from html import unescape
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from compare.studies import QUICK, write_groups
+
+from mtgbn import AVG, MTGBN, SIG, Tasks
+from mtgbn.cli import cli
+from mtgbn.compare import compare_design, write_study
+from mtgbn.compare.inference import enhance
+from mtgbn.compare.power import detectable_effect
+from mtgbn.report import comparison_parts, design_page, report_of
+from mtgbn.report.commands import compare_command
+from mtgbn.report.references import REFERENCES
+
+EVIL = ("<script>alert(1)</script>", 'a,b"c', "$v$", "tab\there", "<b>v</b>")
+LEARNER = SIG(n_restarts=0)
+M = 18
+
+
+def arrays(effect, p=5, m=M, rows=70, seed=0):
+    """v0 -> v2 <- v1 in all; in the later half of the tasks also v3 -> v4."""
+    data = np.random.default_rng(seed).normal(size=(m, rows, p))
+    data[:, :, 2] += data[:, :, 0] + data[:, :, 1]
+    data[m // 2 :, :, 4] += effect * data[m // 2 :, :, 3]
+    return data
+
+
+def people(m=M):
+    return {
+        f"s<{k}>": {
+            "group": "<b>patient</b>" if k >= m // 2 else "control",
+            "age": 20.0 + 7 * k % 31,
+            "arm": "abc"[k % 3],
+            "site": "xyz"[k % m // 3 % 3],
+        }
+        for k in range(m)
+    }
+
+
+def made_study(effect=1.5, formula="group", variables=EVIL, learner=LEARNER, m=M, **options):
+    data = arrays(effect, len(variables), m)
+    tasks = Tasks.from_arrays(data, variables, list(people(m)), standardise=True)
+    options = {"n_permutations": 99, "random_state": 1} | options
+    return compare_design(tasks, people(m), formula, learner, **options)
+
+
+@pytest.fixture(scope="module")
+def study():
+    return made_study(formula="group + age")
+
+
+@pytest.fixture(scope="module")
+def folder(study, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("design")
+    write_study(study, folder, {"warnings": ["something <i>odd</i>"]})
+    report_of(folder).save_as_html(folder / "report.html")
+    return folder
+
+
+def read(folder, name):
+    return pd.read_csv(folder / f"{name}.tsv", sep="\t", na_values="n/a", keep_default_na=False)
+
+
+def words_of(report, section):
+    """The text of a section of a page, without its elements."""
+    page = report.html
+    start = page.index(f'<section id="{section}"')
+    text = re.sub("<[^>]+>", " ", page[start : page.index("</section>", start)])
+    return re.sub(r"\s+", " ", unescape(text).replace("\u00a0", " "))
+
+
+def test_the_answer_comes_first_and_is_that_of_the_table(study, folder, opened):
+    page, table = opened(folder / "report.html"), read(folder, "connections")
+    assert page.page.locator("main > *").first.get_attribute("id") == "found"
+    found = table[table.p_family <= 0.05]
+    text = page.page.text_content("#found").replace("\u00a0", " ")
+    verb = "depends" if len(found) == 1 else "depend"
+    assert f"{len(found)} of 10 connections {verb} on 'group', with age held constant." in text
+    assert f"smallest corrected p of 10 connections is {table.p_family.min():.3g}" in text
+    cards = page.page.locator("#found .finding")
+    assert cards.count() == len(found) > 0
+    first, row = cards.first.text_content(), found.iloc[0]
+    assert {row.source, row.target} == {EVIL[3], EVIL[4]}
+    assert f"Effect {row.effect:+.2f} (95 % interval {row.low:+.2f} to {row.high:+.2f})" in first
+    assert f"Corrected p = {row.p_family:.3g}" in first
+    (template,) = study.templates
+    limit = detectable_effect(template.tests, study.design.matrix, study.design.contrast)
+    assert f"An effect of about {limit.effect:.2g} in partial correlation is found" in text
+    assert "Something <i>odd</i>." in page.page.text_content("#warnings")
+    assert page.page.locator("main b, main i, main script").count() == 0
+
+
+def test_without_a_finding_the_size_that_would_have_been_found_is_said(tmp_path, opened):
+    study = made_study(effect=0.0)
+    page = opened(report_of(study).save_as_html(tmp_path / "page.html"), 400)
+    assert page.overflow() <= 0
+    frame = study.to_frame()
+    text = page.page.text_content("#found").replace("\u00a0", " ")
+    assert "No connection is shown to depend on 'group'." in text
+    assert f"smallest corrected p of 10 connections is {frame['p_family'].min():.3g}" in text
+    assert "would have been found with a probability of 80 %" in text
+    assert "No connection is shown to differ." in page.page.text_content("#template-0")
+    assert page.page.locator("#template-0 img").count() == 0
+    grey = "mtgbnViews['effects-0'].edges('.doubtful').length"
+    assert page.page.evaluate(grey) == len(frame)
+
+
+def test_tables_are_the_files_and_important_columns_come_first(folder, opened):
+    page = opened(folder / "report.html")
+    for name, file in (("connections-0", "connections"), ("subjects", "subjects")):
+        assert page.download(name) == (f"{file}.tsv", (folder / f"{file}.tsv").read_bytes())
+    shown, table = page.table("connections-0"), read(folder, "connections")
+    order = ["source", "target", "effect", "low", "high", "p_family", "p", "q"]
+    assert shown["header"][:8] == [name.replace("_", " ") for name in order]
+    assert sorted(shown["header"]) == sorted(name.replace("_", " ") for name in table)
+    assert [row[:2] for row in shown["rows"]] == table[["source", "target"]].values.tolist()
+    page.page.click('[data-table="connections-0"] th:nth-child(3) button')
+    effects = [float(row[2]) for row in page.table("connections-0")["rows"]]
+    assert effects == sorted(table.effect)
+    ordered = page.page.locator('[data-table="connections-0"] th[aria-sort="ascending"]')
+    assert ordered.text_content() == "effect"
+    about = json.loads((folder / "connections.json").read_text())
+    title = page.page.get_attribute('[data-table="connections-0"] th:nth-child(6) button', "title")
+    assert title == about["p_family"]["Description"]
+
+
+def test_arrowheads_and_colours_follow_the_table(folder, opened):
+    page, table = opened(folder / "report.html"), read(folder, "connections")
+    is_directed = (table.joined >= design_page.LEAST_JOINED) & (
+        table.compelled >= design_page.LEAST_COMPELLED
+    )
+    assert 0 < is_directed.sum() < len(table)  # v0 -> v2 <- v1 is compelled, v3 - v4 is not
+    page.page.select_option('#effects-0 [data-part="network"]', "1")
+    view = "mtgbnViews['effects-0']"
+    ends = "(edge) => [edge.source(), edge.target()].map((end) => end.data('label'))"
+    names = page.page.evaluate(f"{view}.edges().not('.undirected').map({ends})")
+    expected = [
+        [row.source, row.target] if row.forward >= 0.5 else [row.target, row.source]
+        for row in table[is_directed].itertuples()
+    ]
+    assert sorted(names) == sorted(expected)
+    grey = page.page.evaluate(f"{view}.edges('.doubtful').length")
+    assert grey == (table.p_family > 0.05).sum()
+    page.page.select_option('#effects-0 [data-part="network"]', "0")
+    assert page.page.evaluate(f"{view}.edges().length") == (table.p_family <= 0.05).sum()
+    limit = page.page.text_content("#template-0").replace("\u00a0", " ")
+    assert "at least 20 % of the subjects have an edge" in limit
+    assert "exclude the other direction in at least 80 % of these" in limit
+
+
+@pytest.mark.parametrize("width", [400, 1600])
+def test_readable_at_any_width(folder, opened, width):
+    page = opened(folder / "report.html", width)
+    assert page.overflow() <= 0
+    images = page.page.locator("main img")
+    assert images.count() == 1
+    assert images.first.get_attribute("alt")
+    decoded = "(image) => image.decode().then(() => image.naturalWidth)"
+    assert images.first.evaluate(decoded) > 100
+
+
+def test_a_folder_and_the_study_give_the_same_page(study, folder):
+    about = {"warnings": ["something <i>odd</i>"]}
+    assert report_of(study, about=about).html == (folder / "report.html").read_text("utf-8")
+
+
+def test_every_template_has_a_section(tmp_path, opened):
+    study = made_study(variables=EVIL, templates={"<u>one</u>": EVIL[:3], "two": EVIL[2:]})
+    write_study(study, tmp_path)
+    page = opened(report_of(tmp_path).save_as_html(tmp_path / "page.html"))
+    table = read(tmp_path, "connections")
+    for number, name in enumerate(("<u>one</u>", "two")):
+        assert name in page.page.text_content(f"#template-{number} h2")
+        rows = page.table(f"connections-{number}")["rows"]
+        own = table[table.template == name]
+        assert [row[:2] for row in rows] == own[["source", "target"]].values.tolist()
+    file, content = page.download("connections-0")
+    assert file == "connections_u-one-u.tsv"
+    (tmp_path / file).write_bytes(content)
+    pd.testing.assert_frame_equal(
+        read(tmp_path, "connections_u-one-u"), table[table.template == "<u>one</u>"]
+    )
+    found = page.page.text_content("#found")
+    assert "No connection is shown to depend" in found
+    assert "of 3 connections depends on 'group'" in found
+    assert page.page.locator("main u").count() == 0
+
+
+def test_the_brain_where_coordinates_are_known(tmp_path, opened):
+    pytest.importorskip("nilearn")
+    study = made_study(variables=tuple(f"aDMN{k}" for k in (1, 2, 3, 7, 11)))
+    page = opened(report_of(study).save_as_html(tmp_path / "page.html"))
+    assert page.page.locator('#template-0 img[src^="data:image/png"]').count() == 1
+    assert "Anterior medial prefrontal cortex" in page.page.text_content("#found")
+
+
+def test_many_connections_are_cut_and_it_is_said(tmp_path, opened, monkeypatch):
+    monkeypatch.setattr(comparison_parts, "MOST_ROWS", 300)
+    names = [f"a region with a long name, number {k}" for k in range(46)]
+    study = made_study(variables=names, m=10)
+    write_study(study, tmp_path)
+    page = opened(report_of(tmp_path).save_as_html(tmp_path / "page.html"), 400)
+    assert page.overflow() <= 0
+    table = read(tmp_path, "connections")
+    text = page.page.text_content("#template-0")
+    assert f"connections.tsv has {len(table):,} rows of this template; the page has the 300" in text
+    assert "The network has the 1,000 connections with the smallest p-values." in text
+    file, content = page.download("connections-0")
+    assert file == "connections_first.tsv"
+    assert len(content.splitlines()) == 301
+    # Not all of a thousand lines are shown at first.
+    page.page.select_option(
+        '#effects-0 [data-part="network"]', label="the 1,000 with the smallest p"
+    )
+    shown = page.page.text_content('#effects-0 [data-part="shown"]')
+    assert re.match(r"\d+ of 1000 edges", shown)
+    assert 0 < int(shown.split()[0]) <= 3 * len(names)
+
+
+def test_small_effects_per_unit_can_be_told_apart(tmp_path, opened):
+    study = made_study(formula="age")
+    page = opened(report_of(study).save_as_html(tmp_path / "page.html"))
+    frame = study.to_frame()
+    largest = frame["effect"].abs().max()
+    assert largest < 0.05
+    slider = page.page.locator('#effects-0 [data-part="threshold"]')
+    assert float(slider.get_attribute("max")) < 2 * largest
+    middle = float(frame["effect"].abs().median())
+    slider.evaluate(
+        "(it, value) => { it.value = value; it.dispatchEvent(new Event('input')); }", middle
+    )
+    value = float(slider.evaluate("(it) => it.value"))
+    number = int((frame["effect"].abs() >= value).sum())
+    shown = page.page.text_content('#effects-0 [data-part="shown"]')
+    assert shown.startswith(f"{number} of {len(frame)} edges (at least ")
+
+
+# What the methods say of a comparison, and what they must not say.
+METHODS = {
+    "groups": (
+        {},
+        ["We tested the term 'group'", "no nuisance covariates", "Welch's t", "each of 2 groups"],
+        ["within", "was removed", "Johansen's F", "multitask", "intraclass"],
+    ),
+    "covariates": (
+        {"formula": "group + age + site"},
+        ["age and site were held constant", "what is held constant was removed"],
+        ["no nuisance", "within"],
+    ),
+    "outcome": (
+        {"formula": "age"},
+        ["The test statistic was t.", "per unit of 'age'", "(|t| of at least"],
+        ["Welch", "Johansen", "held constant"],
+    ),
+    "outcome and groups": (
+        {"formula": "group + age", "test": "age"},
+        ["We tested the term 'age'. group was held constant.", "The test statistic was t."],
+        ["Welch", "Johansen"],
+    ),
+    "three groups": (
+        {"formula": "arm"},
+        ["of the 2 tested columns the first: 'b' minus", "Johansen's F", "each of 3 groups"],
+        ["Welch's t", "|t|", "held constant"],
+    ),
+    "contrast": (
+        {"formula": "arm", "contrast": "arm[T.b] - arm[T.c]"},
+        [
+            "We tested the contrast 'arm[T.b] - arm[T.c]'",
+            "All other combinations of the columns of the design were held constant",
+            "what is held constant was removed",
+        ],
+        ["the term", "no nuisance"],
+    ),
+    "one of three": (
+        {"formula": "arm + age", "contrast": "arm[T.b]"},
+        ["the contrast 'arm[T.b]'", "arm[T.c] and age were held constant"],
+        ["no nuisance"],
+    ),
+    "blocks": (
+        {"formula": "arm + age", "blocks": "site"},
+        ["exchanged between subjects within 3 blocks of 6 subjects each"],
+        [],
+    ),
+    "pooled": ({"learner": AVG(n_restarts=0)}, ["from the pooled data of all subjects"], ["[0]"]),
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_methods_say_what_was_done(name):
+    options, expected, absent = METHODS[name]
+    study = made_study(variables=[f"v{k}" for k in range(5)], **options)
+    report = report_of(study)
+    text = words_of(report, "methods").split(" References ")[0]
+    for phrase in (*expected, "99 random permutations", "for the 10 connections"):
+        assert phrase in text, text
+    for phrase in absent:
+        assert phrase not in text, text
+    threshold = study.templates[0].tests.threshold
+    assert f"of at least {threshold:.3g}, which has p = 0.001" in text
+    check_references(report, text)
+
+
+def check_references(report, text):
+    """Numbers run from 1 in the order of the text, and each has an entry in both lists."""
+    cited = [int(n) for each in re.findall(r"\[([\d, ]+)\]", text) for n in each.split(", ")]
+    assert list(dict.fromkeys(cited)) == list(range(1, max(cited) + 1))
+    keys = re.findall(r"@article\{(\w+),", unescape(report.html))
+    assert len(keys) == len(set(keys)) == max(cited)
+    listed = words_of(report, "methods")
+    places = [listed.index(REFERENCES[key].title) for key in keys]
+    assert places == sorted(places)
+    bibtex = unescape(report.html.split('id="bibtex">')[1].split("</code>")[0])
+    assert bibtex.count("{") == bibtex.count("}")
+
+
+def with_sessions(formula, **options):
+    persons = [f"sub-{k:02d}" for k in range(9)]
+    names = [f"{person}_ses-{s}" for person in persons for s in (1, 2)]
+    table = {
+        name: {
+            "group": "patient" if k // 2 % 2 else "control",
+            "visit": "early" if k % 2 else "late",
+            "id": name.split("_")[0],
+        }
+        for k, name in enumerate(names)
+    }
+    tasks = Tasks.from_arrays(arrays(1.5), names=names)
+    return compare_design(
+        tasks,
+        table,
+        formula,
+        LEARNER,
+        n_permutations=99,
+        random_state=1,
+        **options,
+    )
+
+
+def test_sessions_are_not_called_subjects(tmp_path):
+    averaged = with_sessions("group")
+    write_study(averaged, tmp_path)
+    report = report_of(tmp_path)
+    text = words_of(report, "methods")
+    assert "We compared 9 subjects. They had 2 sessions each, 18 in all." in text
+    assert "averaged, weighted by their precision" in text
+    assert "Every session had 70 rows of data." in text
+    assert "The variables were not scaled." in text
+    assert averaged.templates[0].reliability.in_words() in words_of(report, "subjects")
+    subjects = read(tmp_path, "subjects")
+    assert subjects.rows.tolist() == [140] * 9
+    within = report_of(with_sessions("visit", blocks="id"))
+    text = words_of(within, "methods")
+    assert "We compared 18 sessions of 9 subjects" in text
+    assert "exchanged between sessions within 9 blocks of 2 sessions each" in text
+    assert "averaged, weighted" not in text
+
+
+def test_people_who_are_left_out_and_fits_that_did_not_converge_are_named(tmp_path, opened):
+    tasks = Tasks.from_arrays(arrays(0.0), names=list(people()))
+    table = people()
+    table["s<3>"]["age"] = None
+    learner = MTGBN(n_draws=8, n_restarts=0, max_iter=1, tol=0.0)
+    with pytest.warns(match="converge"):
+        study = compare_design(
+            tasks, table, "group + age", learner, n_permutations=99, random_state=1
+        )
+    about = {
+        "excluded": [{"name": "s<99>", "reason": "is <empty>"}],
+        "participants_without_data": ["x"],
+    }
+    page = opened(report_of(study, about=about).save_as_html(tmp_path / "page.html"))
+    text = page.page.text_content("#subjects")
+    assert "1 subject left out for lack of a value: s<3> (age)." in text
+    assert "1 subject with data excluded: s<99> (is <empty>)." in text
+    assert "1 participant without data: x." in text
+    assert "The fit did NOT converge" in page.page.text_content("#found")
+    assert "Not all fits converged: all." in page.page.text_content("#warnings")
+    methods = page.page.text_content("#methods")
+    assert "learned jointly as multitask Gaussian Bayesian networks [1]" in methods
+    assert "found by expectation-maximisation" in methods
+    for line in study.templates[0].estimator.relatedness_.in_words():
+        assert line in page.page.text_content("#diagnostics")
+
+
+def test_the_exponents_of_the_enhancement_are_those_that_the_methods_name():
+    """Of two joined connections of height 1: the integral of 2^0.5 h^2 from 0 to 1."""
+    found = enhance(np.ones((1, 2)), np.array([[0, 1], [1, 2]]))
+    np.testing.assert_allclose(found, np.sqrt(2) / 3, rtol=0.02)
+
+
+def run(*words):
+    result = CliRunner().invoke(cli, [str(word) for word in words])
+    assert result.exit_code in (0, 3), result.output
+    return result
+
+
+def test_the_command_makes_the_page_and_the_page_has_the_command(tmp_path):
+    table = write_groups(tmp_path / "data", 5, 5)
+    lines = table.read_text().splitlines()
+    cells = ["Age", *(31, 45, 28, 52, 39, 33, 47, 29, 50, 36)], ["site", *"AABBAABBAB"]
+    columns = zip(lines, *cells, strict=True)
+    table.write_text("\n".join("\t".join(map(str, each)) for each in columns) + "\n")
+    options = ("--formula", "group + Age", "--blocks", "site", "--permutations", 200, *QUICK)
+    options += ("--column", "group", "--standardise", "--min-strength", 0.1)
+    made = run(
+        "compare", tmp_path / "data", tmp_path / "a", "--group", table, *options, "--seed", 3
+    )
+    assert str(tmp_path / "a" / "report.html") in made.output
+    page = (tmp_path / "a" / "report.html").read_bytes()
+    run("report", tmp_path / "a")
+    assert (tmp_path / "a" / "report.html").read_bytes() == page
+    about = json.loads((tmp_path / "a" / "comparison.json").read_text())
+    command = compare_command(about, [])
+    assert command in unescape(page.decode())
+    words = shlex.split(command)
+    run("compare", tmp_path / "data", tmp_path / "b", "--group", table, *words[6:])
+    for path in (tmp_path / "a").glob("*.*"):
+        assert (tmp_path / "b" / path.name).read_bytes() == path.read_bytes(), path.name
+    text = words_of(report_of(tmp_path / "a"), "methods")
+    for phrase in (
+        "We compared 10 subjects (5 control, 5 patient).",
+        "Every variable was scaled to variance 1 in every subject.",
+        "The rows were taken to be independent samples (degrees of freedom: 79).",
+        "max_iter = 2",
+        "n_draws = 8",
+        "worth an edge is 0.1 (as set)",
+        "Age was held constant.",
+        "within 2 blocks ('site') of 5 subjects each",
+        "The random seed was 3.",
+        f"with mtgbn {about['versions']['mtgbn']}",
+        f"numba {about['versions']['numba']}",
+    ):
+        assert phrase in text, text
+    without = ("--no-report", "--overwrite")
+    run("compare", tmp_path / "data", tmp_path / "b", "--group", table, *words[6:], *without)
+    assert not (tmp_path / "b" / "report.html").exists()
