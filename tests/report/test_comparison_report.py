@@ -168,6 +168,17 @@ def test_a_simulation_is_called_one(tmp_path, opened):
     )
 
 
+def test_with_covariates_controls_are_not_called_an_average():
+    found = {"all": (EVIL, departures(5, 6, 0.01))}
+    study = SubjectStudy("sub-7", tuple(f"c{k}" for k in range(6)), found)
+    assert "0.10 in controls on average" in report_of(study).html
+    page = report_of(study._replace(formula="age + sex")).html
+    assert "0.10 expected of controls with the same covariates" in page
+    assert "control with the same covariates (age + sex)" in page
+    assert "on average in controls" not in page
+    assert "the average of the controls" not in page
+
+
 def departures(p, n_controls, fdr):
     pairs = np.triu_indices(p, 1)
     size = len(pairs[0])

@@ -135,7 +135,8 @@ def report(folder: str) -> None:
     """Write FOLDER/report.html, a page about the fit or the comparison in FOLDER.
 
     It is one file that needs no internet: networks that can be moved, tables that can be sorted,
-    filtered and downloaded, diagnostics of the fit, and the command that repeats it. It needs
+    filtered and downloaded, diagnostics of the fit, and the command that repeats it. A comparison has
+    its answer first, and its methods in words that can be copied into a paper. It needs
     pip install 'mtgbn[report]'.
     """
     from mtgbn.report import report_of

@@ -46,6 +46,7 @@ def subject_report(comparison: ComparisonTables) -> Report:
         n=n,
         parts_of=parts,
         limit=LARGEST_FDR,
+        covariates=about.get("covariates"),
         **shared_context(comparison, []),
     )
 

@@ -2,7 +2,7 @@
 "use strict";
 
 const PAGE_ROWS = 25;
-// Texts of at most this length stay in one line.
+// Texts of at most this length stay in one line; columns of longer ones are wide.
 const SHORT = 24;
 
 /** An element with attributes and children; text is never parsed as HTML. */
@@ -155,7 +155,7 @@ function showTable(root, text) {
       const cell = rows[place][column];
       return numeric[column] && cell !== "n/a"
         ? make("td", { class: "number", "data-value": cell, title: cell }, shortNumber(cell))
-        : make("td", { class: numeric[column] ? "number" : cell.length <= SHORT ? "short" : null }, cell);
+        : make("td", { class: numeric[column] ? "number" : cell.length <= SHORT ? "short" : "long" }, cell);
     }))));
     const last = first + shown.length;
     const whole = found.length === rows.length ? "" : ` of ${rows.length}`;
