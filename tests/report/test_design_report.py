@@ -360,6 +360,7 @@ def test_sessions_are_not_called_subjects(tmp_path):
     text = words_of(within, "methods")
     assert "We compared 18 sessions of 9 subjects" in text
     assert "exchanged between sessions within 9 blocks of 2 sessions each" in text
+    assert "The strength of every connection in every session" in text
     assert "averaged, weighted" not in text
 
 

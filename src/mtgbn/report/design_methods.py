@@ -121,11 +121,13 @@ def _networks(about: dict[str, Any], cite: Citations) -> list[str]:
     fits = [each["fit"] for each in about["templates"].values()]
     method, version = fits[0]["method"], about["versions"]["mtgbn"]
     several = " of every template" if len(fits) > 1 else ""
+    has_sessions = bool(about["sessions"]) or unit_of(about) == "session"
+    one = "session" if has_sessions else "subject"
     blind = f"one fit{several} that knew neither groups nor covariates"
     if method == "SIG":
         lines = [
-            f"The Gaussian Bayesian network of every subject was learned as a single task, from the "
-            f"subject's own data, with mtgbn {version}, without knowledge of groups and covariates."
+            f"The Gaussian Bayesian network of every {one} was learned as a single task, from its own "
+            f"data, with mtgbn {version}, without knowledge of groups and covariates."
         ]
     elif method == "AVG":
         lines = [
@@ -134,7 +136,7 @@ def _networks(about: dict[str, Any], cite: Citations) -> list[str]:
         ]
     else:
         lines = [
-            f"All {'sessions of all ' if about['sessions'] else ''}subjects were learned jointly as "
+            f"All {'sessions of all ' if has_sessions else ''}subjects were learned jointly as "
             f"multitask Gaussian Bayesian networks {cite('liu2022')} with mtgbn {version}, in {blind}."
         ]
     if method == "MTGBN":
@@ -158,9 +160,9 @@ def _networks(about: dict[str, Any], cite: Citations) -> list[str]:
     if changed:
         lines.append(f"Settings other than the defaults of mtgbn: {', '.join(changed)}.")
     lines.append(
-        "The strength of every connection in every subject was the partial correlation of its two "
+        f"The strength of every connection in every {one} was the partial correlation of its two "
         "variables given the parents in the learned networks, as Fisher's z, averaged over the "
-        "networks of all subjects."
+        f"networks of all {one}s."
     )
     if about["sessions"]:
         lines.append(
