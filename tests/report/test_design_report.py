@@ -216,7 +216,11 @@ def test_many_connections_are_cut_and_it_is_said(tmp_path, opened, monkeypatch):
     file, content = page.download("connections-0")
     assert file == "connections_first.tsv"
     assert len(content.splitlines()) == 301
-    # Not all of a thousand lines are shown at first.
+    assert "Only variables with such a connection are drawn." in text
+    # The findings are shown at first, and not all of a thousand lines.
+    number = (table.p_family <= 0.05).sum()
+    shown = page.page.text_content('#effects-0 [data-part="shown"]')
+    assert shown.startswith(f"{number} of {number} edge")
     page.page.select_option(
         '#effects-0 [data-part="network"]', label="the 1,000 with the smallest p"
     )

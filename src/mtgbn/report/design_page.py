@@ -38,6 +38,8 @@ _MOST_CARDS = 12
 # The movable network has no more connections than this, those with the smallest p-values.
 _MOST_EDGES = 1_000
 _MOST_NAMES = 10
+# Of more variables, the figure on a circle has only those with a finding.
+_MOST_DRAWN = 40
 
 # The columns of the table of connections that come first on the page.
 _FIRST_COLUMNS = ("source", "target", "effect", "low", "high", "p_family", "p", "q")
@@ -269,9 +271,17 @@ def _pictures(
         return None
     effects = figures.Effects(plain, directed)
     words = f"connections over {template} that differ; the numbers are in the table of connections"
+    brain = figures.effects_brain_picture(effects, variables, f"In the brain: {words}")
+    is_large = len(variables) > _MOST_DRAWN
+    if is_large:  # few findings would be lost among so many names
+        ends = [place[row[name]] for row in found for name in ("source", "target")]
+        kept = sorted(set(ends))
+        variables = [variables[k] for k in kept]
+        effects = figures.Effects(plain[np.ix_(kept, kept)], directed[np.ix_(kept, kept)])
     return {
         "circle": figures.effects_picture(effects, variables, f"Network of {words}"),
-        "brain": figures.effects_brain_picture(effects, variables, f"In the brain: {words}"),
+        "brain": brain,
+        "only_found": is_large,
     }
 
 

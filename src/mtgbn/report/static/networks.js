@@ -23,12 +23,19 @@ function stepFor(most) {
   return most === 0 || most > 0.2 ? 0.01 : 10 ** (Math.floor(Math.log10(most)) - 1);
 }
 
-/** The smallest threshold at which no network shows many more edges than it has variables. */
+/**
+ * The smallest threshold at which no network shows many more edges than it has variables; where some
+ * edges are doubtful, the others are shown in any case.
+ */
 function legibleStart(networks, n, measure, step) {
+  const all = networks.flatMap(({ edges }) => edges);
+  const certain = all.some((edge) => edge.doubtful) ? all.filter((edge) => !edge.doubtful) : [];
+  const least = certain.reduce((low, edge) => Math.min(low, Math.abs(edge.value[measure])), Infinity);
   return Math.max(0, ...networks.map(({ edges }) => {
     const sizes = edges.map((edge) => Math.abs(edge.value[measure])).sort((one, other) => other - one);
     const most = (n > 60 ? 2 : 3) * n;
-    return sizes.length > most ? Math.ceil(sizes[most] / step) * step : 0;
+    const start = sizes.length > most ? Math.ceil(sizes[most] / step) * step : 0;
+    return Math.min(start, Math.floor(least / step) * step);
   }));
 }
 
