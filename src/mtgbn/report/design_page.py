@@ -274,8 +274,8 @@ def _pictures(
     brain = figures.effects_brain_picture(effects, variables, f"In the brain: {words}")
     is_large = len(variables) > _MOST_DRAWN
     if is_large:  # few findings would be lost among so many names
-        ends = [place[row[name]] for row in found for name in ("source", "target")]
-        kept = sorted(set(ends))
+        joined = [place[row[name]] for row in found for name in ("source", "target")]
+        kept = sorted(set(joined))
         variables = [variables[k] for k in kept]
         effects = figures.Effects(plain[np.ix_(kept, kept)], directed[np.ix_(kept, kept)])
     return {
