@@ -172,8 +172,8 @@ _design_options = joined(
         "--formula",
         help="Columns of the table that may influence connections, such as 'group + age + sex'; : and * "
         "for interactions, C(site) for numbers that are categories. The category of controls, or else "
-        "the first one, is the reference. With --subject: covariates, whose effects are estimated in the "
-        "controls and removed. [default: the column of the groups; no covariates with --subject]",
+        "the first one, is the reference. With --subject: covariates, whose effects are estimated in "
+        "the controls and removed. [default: the column of the groups; with --subject none]",
     ),
     option(
         "--test",

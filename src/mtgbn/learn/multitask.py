@@ -9,6 +9,7 @@ from scipy.special import expit
 from mtgbn._utils.seeds import seed_sequence
 from mtgbn.chain.draws import Draws
 from mtgbn.errors import InputError
+from mtgbn.learn.agreed_directions import agree_on_directions
 from mtgbn.learn.checkpoint import Checkpoint
 from mtgbn.learn.compile_ahead import compiling_chains
 from mtgbn.learn.estimator import single_network
@@ -402,6 +403,7 @@ class MTGBN(IterativeEstimator):
             self.adjacency_probabilities_ = np.minimum(  # a sum of two shares can round to above 1
                 self.edge_probabilities_ + np.swapaxes(self.edge_probabilities_, 1, 2), 1.0
             )
+        graphs = agree_on_directions(problem, state, graphs, self.n_jobs, progress)
         self.membership_ = to_user(record.membership, "t")
         self.min_strength_ = state.min_strength
         if tasks.incomplete:
