@@ -98,8 +98,8 @@ def test_bad_use_is_explained(study, tmp_path):
             "paper's way is for the comparison of g",
         ),
         (
-            {"selection": one, "design": {"formula": "group"}},
-            "a design is for the comparison of groups",
+            {"selection": one, "design": {"formula": "group", "blocks": "group"}},
+            "'blocks' is for the comparison of groups, not of one subject",
         ),
         (
             {"paper": True, "design": {"formula": "group"}},
