@@ -10,7 +10,7 @@ import itertools
 import naive
 import numpy as np
 from chain_problems import SINGLE_DELTA
-from scipy.special import expit, gammaln, log_expit, logit, xlogy
+from scipy.special import expit, gammaln, log_expit, logsumexp, softmax
 
 from mtgbn.chain.state import ChainTrace, copy_of
 
@@ -63,14 +63,31 @@ def gains_of_ties(data, state, t, sigma_h):
 
 def advantages_of(data, state, sigma_h):
     """Log likelihoods as members, whose families are tied or own ones, minus those as single tasks."""
-    with np.errstate(divide="ignore"):  # there may be no own families
-        log_own, log_tied = np.log(state.own_share), np.log(1 - state.own_share)
-    return np.array(
-        [
-            np.logaddexp(log_own, log_tied + gains_of_ties(data, state, t, sigma_h)).sum()
-            for t in range(len(state.members))
-        ]
-    )
+    everybody = range(len(state.members))
+    gains = [gains_of_ties(data, state, t, sigma_h) for t in everybody]
+    return np.array([log_advantage(each, float(state.own_share)) for each in gains])
+
+
+def log_advantage(gains, own_share):
+    """The log of a sum over all patterns of ties, given the gains of ties of one task's families."""
+    if own_share == 0:
+        return np.sum(gains)
+    patterns, log_prior = patterns_of_ties(len(gains), own_share)
+    return logsumexp(log_prior + patterns @ gains)
+
+
+def patterns_of_ties(p, own_share):
+    """All patterns of ties of a member with p families, and their log probabilities.
+
+    A member has at most p/8 own families, and may have one in any case. Given the share of own families,
+    patterns have the probabilities of independent ties, in proportion.
+    """
+    patterns = np.array([*itertools.product([False, True], repeat=p)])
+    n_own = (~patterns).sum(axis=1)
+    patterns = patterns[n_own <= max(1, p // 8)]
+    n_own = (~patterns).sum(axis=1)
+    log_prior = n_own * np.log(own_share) + (p - n_own) * np.log(1 - own_share)
+    return patterns, log_prior - logsumexp(log_prior)
 
 
 def log_prior_of_delta(delta):
@@ -311,18 +328,30 @@ def update_ties(rng, data, state, sigma_h):
         state.ties[:] = state.members[:, None]
         return
     state.ties[:] = False
-    prior_log_odds = logit(1 - state.own_share)
+    p = state.ties.shape[1]
+    patterns, log_prior = patterns_of_ties(p, float(state.own_share))
+    n_own = (~patterns).sum(axis=1)
     for t in np.flatnonzero(state.members):
-        for node, gain in enumerate(gains_of_ties(data, state, t, sigma_h)):
-            state.ties[t, node] = rng.random() < expit(prior_log_odds + gain)
-    ties = state.ties[state.members]
-    logarithms = log_probabilities_of_ties((~ties).sum(), ties.sum())
+        weights = softmax(log_prior + patterns @ gains_of_ties(data, state, t, sigma_h))
+        # The number of own families first, then from the last family to the first one.
+        numbers = range(max(n_own) + 1)
+        left = n_own == one_of(rng, [weights[n_own == number].sum() for number in numbers])
+        for node in reversed(range(p)):
+            of_own = weights[left & ~patterns[:, node]].sum() / weights[left].sum()
+            left &= patterns[:, node] != (rng.random() < of_own)
+        (state.ties[t],) = patterns[left]
+    logarithms = log_probabilities_of_ties(state.ties[state.members])
     state.own_share[()] = OWN_SHARES[one_of(rng, np.exp(logarithms - logarithms.max()))]
 
 
-def log_probabilities_of_ties(n_own, n_tied):
-    """Log prior of every share of own families together with the ties of all families of members."""
-    return np.log(OWN_SHARES**n_own * (1 - OWN_SHARES) ** n_tied / len(OWN_SHARES))
+def log_probabilities_of_ties(ties):
+    """Log prior of every share of own families together with the ties of all members, (members, p)."""
+    found = []
+    for share in OWN_SHARES:
+        patterns, log_prior = patterns_of_ties(np.shape(ties)[1], share)
+        places = [(patterns == each).all(axis=1) for each in ties]
+        found.append(sum((log_prior[place].sum() if place.any() else -np.inf) for place in places))
+    return np.array(found) - np.log(len(OWN_SHARES))
 
 
 # Graphs.
@@ -720,8 +749,11 @@ def run_chain(data, state, rng, n_rounds, *, adapts):
             update_kinds(rng, data, state)
         delta, n = float(state.delta), int(state.members.sum())
         likelihood = sum(log_likelihood(data, state, t, sigma_h, state.ties[t]) for t in range(m))
-        ties = state.ties[state.members]
-        of_ties = xlogy(ties.sum(), 1 - state.own_share) + xlogy((~ties).sum(), state.own_share)
+        of_ties = 0.0
+        if state.own_share > 0:
+            patterns, log_prior = patterns_of_ties(p, float(state.own_share))
+            for each in state.ties[state.members]:
+                of_ties += log_prior[(patterns == each).all(axis=1)].item()
         share = gammaln(n + 1) + gammaln(m - n + 1) - gammaln(m + 2)
         row_means = np.zeros((m, p))
         for k, t in enumerate(data.incomplete):

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from arviz_stats.base import array_stats
 from chain_problems import KINDS, SINGLE_DELTA, assert_same, chain_of, incomplete_tasks
-from naive_updates import OWN_SHARES
+from naive_updates import OWN_SHARES, patterns_of_ties
 from scipy.special import comb
 from scipy.stats import beta, binom, invgamma, invwishart, kstest
 
@@ -118,7 +118,7 @@ def assert_psi_has_its_prior(psi, scales):
 
 
 def assert_ties_have_their_prior(found, p=3):
-    """The share of own families is uniform, whoever is a member; given it families are independent."""
+    """The share of own families is uniform, whoever is a member; given it members are independent."""
     for share in OWN_SHARES:
         is_there, expected = found["own_share"] == share, 1 / len(OWN_SHARES)
         distance = deviations(is_there, expected, found["own_share"])
@@ -126,11 +126,14 @@ def assert_ties_have_their_prior(found, p=3):
     n_own, n_members = found["n_own"], found["n_members"]
     expected = np.zeros(4)
     for number in set(n_members):
-        shares = np.mean(
-            [binom(p * number, share).cdf(np.arange(4)) for share in OWN_SHARES], axis=0
-        )
+        # Of three families one may be an own one.
+        rates = [(1 + (1 - share) / (p * share)) ** -1 for share in OWN_SHARES]
+        shares = np.mean([binom(number, rate).cdf(np.arange(4)) for rate in rates], axis=0)
         expected += (n_members == number).mean() * shares
+    assert (n_own <= n_members).all()
     for most, share in enumerate(expected):
+        if share > 1 - 1e-9:  # there are no more members
+            continue
         assert abs(deviations(n_own <= most, share, n_own)) < MOST_DEVIATIONS, most
 
 
@@ -241,7 +244,10 @@ def draw_from_the_model(rng, m, p, n, delta, prior, own_share):
         places = rng.permutation(p)
         adjacency[:] = (rng.random((p, p)) < common) & (places[:, None] < places)
     priors = (delta * psi, delta), (np.diag(single_scales), SINGLE_DELTA)
-    ties = rng.random((m, p)) >= own_share
+    ties = np.ones((m, p), dtype=bool)
+    if own_share > 0:
+        patterns, log_prior = patterns_of_ties(p, own_share)
+        ties = patterns[rng.choice(len(patterns), m, p=np.exp(log_prior))]
     scatters = [
         draw_scatter(rng, *task, n)
         for task in zip(adjacencies, itertools.repeat(priors), ties, strict=False)

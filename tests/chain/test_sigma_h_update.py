@@ -77,10 +77,18 @@ def integrals(data, state, size=60):
     values = {
         (*family, tie): log_likelihood(*family, tie) for family in families for tie in (False, True)
     }
-    patterns = [*itertools.product([False, True], repeat=4)] if data.samples_ties else [(True,) * 4]
+    patterns = [(True,) * 4]
+    if data.samples_ties:  # of two families, one may be an own one
+        patterns = [
+            (*one, *other)
+            for one, other in itertools.product(
+                itertools.product([False, True], repeat=2), repeat=2
+            )
+            if any(one) and any(other)
+        ]
     joint = [
         log_prior
-        + logsumexp(naive_updates.log_probabilities_of_ties(4 - sum(ties), sum(ties)))
+        + logsumexp(naive_updates.log_probabilities_of_ties(np.reshape(ties, (2, 2))))
         + sum(values[*family, tie] for family, tie in zip(families, ties, strict=True))
         for ties in patterns
     ]
@@ -92,7 +100,7 @@ def integrals(data, state, size=60):
     if data.samples_ties:
         assert joint.sum(axis=(1, 2, 3)).max() < 0.9  # no pattern is certain
         for ties, probability in zip(patterns, joint.sum(axis=(1, 2, 3)), strict=True):
-            shares = softmax(naive_updates.log_probabilities_of_ties(4 - sum(ties), sum(ties)))
+            shares = softmax(naive_updates.log_probabilities_of_ties(np.reshape(ties, (2, 2))))
             own_share += probability * (shares @ naive_updates.OWN_SHARES)
     return np.array([*((weights * each).sum() for each in (a, b, correlation)), own_share])
 

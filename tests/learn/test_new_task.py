@@ -7,6 +7,7 @@ import numpy as np
 import pandas
 import pytest
 from learn_oracles import all_dags
+from scipy.special import logsumexp
 
 from mtgbn import MTGBN, SIG, Tasks
 from mtgbn.errors import ConvergenceWarning, InputError, NotFittedError
@@ -89,12 +90,14 @@ def test_probabilities_are_those_of_all_dags(own_share):
     for dag in all_dags(3):
         places = [np.argsort(order) for order in permutations(range(3))]
         n_orders = sum((place[:, None] < place)[dag].all() for place in places)
-        value = 0.0
-        for node in range(3):
-            family = scatter, n, node, naive.parents_of(dag, node)
-            tied = naive.family_score(sigma_h, delta, *family)
-            own = naive.family_score(np.diag(np.diag(scatter)) / n, 3.0, *family)
-            value += np.log((1 - own_share) * np.exp(tied) + own_share * np.exp(own))
+        families = [(scatter, n, node, naive.parents_of(dag, node)) for node in range(3)]
+        tied = [naive.family_score(sigma_h, delta, *family) for family in families]
+        own = [naive.family_score(np.diag(np.diag(scatter)) / n, 3.0, *each) for each in families]
+        # All are tied, or all but one.
+        value = logsumexp(
+            [sum(tied), *(sum(tied) - tied[k] + own[k] for k in range(3))],
+            b=[1 - own_share, *[own_share] * 3],
+        )
         weights.append(value + log_odds[dag].sum() + np.log(n_orders))
         graphs.append(dag)
     weights = np.exp(np.array(weights) - max(weights))

@@ -15,7 +15,11 @@ from mtgbn.chain.updates.graphs import update_graphs
 from mtgbn.chain.updates.membership import update_membership
 from mtgbn.chain.updates.pairs import update_kinds, update_pairs
 from mtgbn.chain.updates.sigma_h import TARGET_ACCEPTANCE, update_sigma_h
-from mtgbn.chain.updates.ties import update_ties, write_advantages
+from mtgbn.chain.updates.ties import (
+    log_probability_of_few_own,
+    update_ties,
+    write_advantages,
+)
 from mtgbn.model.edge_prior import add_log_odds, edge_terms, log_probability_of_edges
 from mtgbn.model.unstructured import log_prior_of_delta
 
@@ -99,6 +103,7 @@ def _record(data, state, sigma_h, k, trace):
                     n_edges += 1
                     value -= data.edge_costs[t]
                     end_counts[t, i, j] += 1
+    value -= n_members * log_probability_of_few_own(p, own_share)
     # The share of members is uniform a priori.
     value += lgamma(n_members + 1.0) + lgamma(m - n_members + 1.0) - lgamma(m + 2.0)
     for i in range(p):

@@ -4,25 +4,33 @@ Tasks often differ in few mechanisms: a family of one task has other coefficient
 variance, than the same family of all other tasks. One family of this sort would make the whole task a
 single task, or decide what sigma_h says of this family for everybody. Therefore a family of a member is
 either tied, with the prior matrix sigma_h, or an own family, with the prior matrix of a single task. The
-share of own families is one of `OWN_SHARES`, all equally probable a priori: a task with a larger share
-has little in common with the others, and is better learned as a single task.
+share of own families is one of `OWN_SHARES`, all equally probable a priori, and a member has at most
+`most_own` of them: a task with more has little in common with the others, and is a single task.
 """
 
-from math import log
+from math import exp, log
 
 import numpy as np
 
 from mtgbn._utils.compiled import kernel
 from mtgbn.chain.likelihoods import OWN, TIED, family_score
-from mtgbn.model.edge_prior import softplus
 from mtgbn.search.local_scores import parents_of
 
 # Shares of own families that are possible, from one in a thousand to one in eight.
 OWN_SHARES = tuple(0.001 * 2.0**k for k in range(8))
 _SHARES = np.array(OWN_SHARES)
 
+# A member has at most one own family for this number of variables, and may have one in any case.
+_VARIABLES_PER_OWN = 8
 
-@kernel(error_model="numpy", inline="always")
+
+@kernel
+def most_own(p):
+    """Largest number of own families of a member with p variables."""
+    return max(1, p // _VARIABLES_PER_OWN)
+
+
+@kernel(error_model="numpy")
 def write_advantages(as_members, as_single, own_share, advantages):
     """Write the log likelihood of tasks as members, with ties summed out, minus the one as single tasks.
 
@@ -30,13 +38,21 @@ def write_advantages(as_members, as_single, own_share, advantages):
     families.
     """
     m, p = as_members.shape
+    if own_share == 0.0:
+        for t in range(m):
+            advantages[t] = 0.0
+            for j in range(p):
+                advantages[t] += as_members[t, j] - as_single[t, j]
+        return
+    table, gains = _room(p), np.empty(p)
+    log_usual = log_probability_of_few_own(p, own_share)
     for t in range(m):
-        advantages[t] = 0.0
         for j in range(p):
-            advantages[t] += _log_mixture(as_members[t, j] - as_single[t, j], own_share)
+            gains[j] = as_members[t, j] - as_single[t, j]
+        advantages[t] = _sum_out(gains, own_share, table) - log_usual
 
 
-@kernel(error_model="numpy", inline="always")
+@kernel(error_model="numpy")
 def update_ties(rng, data, state, as_members, as_single):
     """Draw which families of the members are tied, then the share of own families, in place.
 
@@ -44,26 +60,97 @@ def update_ties(rng, data, state, as_members, as_single):
     """
     members, ties, own_share = state.members, state.ties, state.own_share[()]
     m, p = ties.shape
-    n_own = n_tied = 0
+    n_own = n_tied = n_members = 0
+    table, gains = _room(p), np.empty(p)
     for t in range(m):
-        for j in range(p):
-            if not (members[t] and data.samples_ties):
+        if not (members[t] and data.samples_ties):
+            for j in range(p):
                 ties[t, j] = members[t]
-                continue
-            log_odds = log_odds_of_tie(as_members[t, j] - as_single[t, j], own_share)
-            ties[t, j] = log(rng.random()) < -softplus(-log_odds)
+            continue
+        n_members += 1
+        for j in range(p):
+            gains[j] = as_members[t, j] - as_single[t, j]
+        _draw(rng, gains, own_share, table, ties[t])
+        for j in range(p):
             n_tied += ties[t, j]
             n_own += not ties[t, j]
     if data.samples_ties:
-        state.own_share[()] = _drawn_share(rng, n_own, n_tied)
+        state.own_share[()] = _drawn_share(rng, n_own, n_tied, n_members, p)
 
 
 @kernel(error_model="numpy")
-def _drawn_share(rng, n_own, n_tied):
-    """A share of own families, given how many families are own and tied."""
+def log_probability_of_few_own(p, own_share):
+    """Log probability that p families have no more own ones than a member may have, ties independent."""
+    if own_share == 0.0:
+        return 0.0
+    return _sum_out(np.zeros(p), own_share, _room(p))
+
+
+@kernel
+def _room(p):
+    """Room for the sums over the ties of a task."""
+    return np.empty((p + 1, most_own(p) + 1))
+
+
+@kernel(error_model="numpy")
+def _sum_out(gains, own_share, table):
+    """Log of the sum over all ties with few own families of the probability times the likelihood.
+
+    ``gains`` (p,) are the log likelihoods of families as tied minus those as own ones; the sum is
+    relative to all families being own ones. ``table`` gets log sums: row j over the ties of the first j
+    families, column k those with k own families.
+    """
+    p, most = gains.size, table.shape[1] - 1
+    log_tied, log_own = log(1.0 - own_share), log(own_share)
+    for k in range(most + 1):
+        table[0, k] = 0.0 if k == 0 else -np.inf
+    for j in range(p):
+        for k in range(most + 1):
+            tied = table[j, k] + log_tied + gains[j]
+            own = table[j, k - 1] + log_own if k > 0 else -np.inf
+            table[j + 1, k] = _log_sum(tied, own)
+    total = -np.inf
+    for k in range(most + 1):
+        total = _log_sum(total, table[p, k])
+    return total
+
+
+@kernel(error_model="numpy")
+def _draw(rng, gains, own_share, table, ties):
+    """Draw the ties of one task from their distribution given everything else, in place."""
+    p, most = gains.size, table.shape[1] - 1
+    total = _sum_out(gains, own_share, table)
+    left, place = rng.random(), 0
+    for k in range(most + 1):
+        left -= exp(table[p, k] - total)
+        place = k
+        if left < 0.0:
+            break
+    log_own = log(own_share)
+    for j in range(p - 1, -1, -1):
+        log_probability = -np.inf  # that family j is an own one
+        if place > 0:
+            log_probability = table[j, place - 1] + log_own - table[j + 1, place]
+        ties[j] = not rng.random() < exp(log_probability)
+        place -= not ties[j]
+
+
+@kernel(error_model="numpy", inline="always")
+def _log_sum(a, b):
+    """ln(e^a + e^b)."""
+    largest = max(a, b)
+    if largest == -np.inf:
+        return largest
+    return largest + np.log1p(exp(min(a, b) - largest))
+
+
+@kernel(error_model="numpy")
+def _drawn_share(rng, n_own, n_tied, n_members, p):
+    """A share of own families, given how many families of the members are own and tied."""
     weights = np.empty(_SHARES.size)
     for k in range(_SHARES.size):
         weights[k] = n_own * log(_SHARES[k]) + n_tied * log(1.0 - _SHARES[k])
+        weights[k] -= n_members * log_probability_of_few_own(p, _SHARES[k])
     weights = np.exp(weights - weights.max())
     threshold = rng.random() * weights.sum()
     place, total = 0, weights[0]
@@ -73,20 +160,6 @@ def _drawn_share(rng, n_own, n_tied):
     return _SHARES[place]
 
 
-@kernel(error_model="numpy", inline="always")
-def log_odds_of_tie(gain, own_share):
-    """Log odds that a family is tied; ``gain`` is its log likelihood as a tied minus as an own one."""
-    return gain + log((1.0 - own_share) / own_share)
-
-
-@kernel(error_model="numpy", inline="always")
-def _log_mixture(gain, own_share):
-    """Log likelihood of a family with its tie summed out, minus the one of an own family."""
-    if own_share == 0.0:
-        return gain
-    return log(own_share) + softplus(log_odds_of_tie(gain, own_share))
-
-
 @kernel(error_model="numpy")
 def draw_ties(rng, scores, adjacency, own_share):
     """Draw which families of one task are tied, (p,), given its graph and the share of own families.
@@ -94,12 +167,12 @@ def draw_ties(rng, scores, adjacency, own_share):
     ``scores`` are prepared for tied and for own families; their ``sources`` change.
     """
     p = adjacency.shape[0]
-    ties = np.empty(p, dtype=np.bool_)
+    gains, ties = np.empty(p), np.empty(p, dtype=np.bool_)
     for node in range(p):
         parents = parents_of(adjacency, node)
         scores.sources[node] = TIED
-        gain = family_score(scores, node, parents, parents.size)
+        gains[node] = family_score(scores, node, parents, parents.size)
         scores.sources[node] = OWN
-        gain -= family_score(scores, node, parents, parents.size)
-        ties[node] = log(rng.random()) < -softplus(-log_odds_of_tie(gain, own_share))
+        gains[node] -= family_score(scores, node, parents, parents.size)
+    _draw(rng, gains, own_share, _room(p), ties)
     return ties
