@@ -21,8 +21,8 @@ from scipy.stats import beta, chisquare, invwishart, kstest
 from benchmarks.problems import table
 from mtgbn import SIG
 from mtgbn.chain.run import run_chain
-from mtgbn.chain.state import SINGLE_DELTA, chain_data, first_state
-from mtgbn.chain.updates.ties import OWN_SHARES, most_own
+from mtgbn.chain.state import SINGLE_DELTA, chain_data, first_state, most_own_families
+from mtgbn.chain.updates.ties import OWN_SHARES
 from mtgbn.graphs.dags import topological_order
 from mtgbn.model.edge_prior import FREQUENCIES, PairKinds, first_kinds
 from mtgbn.model.unstructured import TYPICAL_DELTA
@@ -105,7 +105,7 @@ def draw_truth(rng: np.random.Generator, p: int, m: int, n: int) -> Truth:
         tied = draw_covariance(adjacency, delta * psi, delta + p - 1, rng)
         own = draw_covariance(adjacency, np.diag(scales), SINGLE_DELTA + p - 1, rng)
         is_own = rng.random(p) < own_share
-        while is_own.sum() > most_own(p):  # members have few own families
+        while is_own.sum() > most_own_families(p):  # members have few own families
             is_own = rng.random(p) < own_share
         covariance = mixed_covariance(adjacency, tied, own, is_own)
         rows = rng.standard_normal((n, p)) @ np.linalg.cholesky(covariance).T

@@ -60,7 +60,7 @@ def chain_of(
     m, p = len(tasks), tasks.n_variables
     constraints = no_constraints(p) if constraints is None else constraints
     start = np.tile(constraints.required, (m, 1, 1)) if start is None else start
-    data = chain_data(tasks, constraints, n_moves=n_moves, **options)
+    data = chain_data(tasks, constraints, n_moves=n_moves, **{"most_own": 1, **options})
     state = first_state(data, tasks, start, delta=delta, edge_prior=prior)
     if members is not None:
         state.members[:] = members
@@ -113,7 +113,7 @@ def repeat_update_of_ties(rng, data, state, as_members, as_single, members, ties
     """
     advantages = np.empty(members.shape[1])
     for k in range(members.shape[0]):
-        write_advantages(as_members, as_single, state.own_share[()], advantages)
+        write_advantages(as_members, as_single, state.own_share[()], data.most_own, advantages)
         if data.samples_membership:
             update_membership(rng, data, state, advantages)
         update_ties(rng, data, state, as_members, as_single)

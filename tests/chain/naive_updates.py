@@ -15,6 +15,7 @@ from scipy.special import expit, gammaln, log_expit, logsumexp, softmax
 from mtgbn.chain.state import ChainTrace, copy_of
 
 # Shares of own families that are possible, all equally probable a priori.
+MOST_OWN = 1
 OWN_SHARES = np.array([0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128])
 
 # Densities of one task.
@@ -79,12 +80,12 @@ def log_advantage(gains, own_share):
 def patterns_of_ties(p, own_share):
     """All patterns of ties of a member with p families, and their log probabilities.
 
-    A member has at most p/8 own families, and may have one in any case. Given the share of own families,
-    patterns have the probabilities of independent ties, in proportion.
+    A member has at most `MOST_OWN` own families. Given the share of own families, patterns have the
+    probabilities of independent ties, in proportion.
     """
     patterns = np.array([*itertools.product([False, True], repeat=p)])
     n_own = (~patterns).sum(axis=1)
-    patterns = patterns[n_own <= max(1, p // 8)]
+    patterns = patterns[n_own <= MOST_OWN]
     n_own = (~patterns).sum(axis=1)
     log_prior = n_own * np.log(own_share) + (p - n_own) * np.log(1 - own_share)
     return patterns, log_prior - logsumexp(log_prior)

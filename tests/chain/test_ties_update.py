@@ -178,7 +178,7 @@ def test_all_patterns_have_their_probabilities(samples_membership, members):
         assert_probability(own_shares == share, probability, most)
 
 
-@pytest.mark.parametrize(("p", "most"), [(5, 1), (8, 1), (16, 2)])
+@pytest.mark.parametrize(("p", "most"), [(5, 0), (5, 1), (8, 2), (16, 2)])
 @pytest.mark.parametrize("own_share", [0.0, 0.05, 0.7])
 def test_advantages_are_sums_over_all_patterns(own_share, p, most):
     rng = np.random.default_rng(1)
@@ -197,7 +197,7 @@ def test_advantages_are_sums_over_all_patterns(own_share, p, most):
     values = np.where(patterns[:, None], as_members, as_single).sum(axis=2)
     expected = logsumexp(values + log_prior[:, None], axis=0) - as_single.sum(axis=1)
     found = np.empty(m)
-    write_advantages(as_members, as_single, own_share, found)
+    write_advantages(as_members, as_single, own_share, most, found)
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
 
 
@@ -205,11 +205,11 @@ def test_advantages_of_families_that_are_far_apart_are_finite():
     """An own family costs the logarithm of its share, however unlike the others it is."""
     as_members, as_single = np.array([[0.0, -1e5], [1e5, 0.0]]), np.zeros((2, 2))
     found = np.empty(2)
-    write_advantages(as_members, as_single, 0.05, found)
+    write_advantages(as_members, as_single, 0.05, 1, found)
     usual = 1 - 0.05**2  # of two families one may be an own one
     expected = [np.log(0.95 * 0.05 / usual), 1e5 + np.log(0.95 / usual)]
     np.testing.assert_allclose(found, expected, rtol=1e-12)
-    write_advantages(np.full((2, 2), -1e5), as_single, 0.05, found)
+    write_advantages(np.full((2, 2), -1e5), as_single, 0.05, 1, found)
     assert found[0] == pytest.approx(-1e5 + np.log(2 * 0.95 * 0.05 / usual))
 
 
@@ -237,7 +237,7 @@ def test_ties_of_a_new_task_have_their_probabilities(own_share):
     scores.log_odds[:] = rng.normal(0, 3, (p, p))  # edges say nothing of ties
     prepare_tied(scores, scatter, n, sigma_h, delta, p - 1)
     prepare_own(scores, scatter, n, scales, p - 1)
-    draws = np.array([draw_ties(rng, scores, adjacency, own_share) for _ in range(n_draws)])
+    draws = np.array([draw_ties(rng, scores, adjacency, own_share, 1) for _ in range(n_draws)])
     gains = np.empty(p)
     for node in range(p):
         parents = naive.parents_of(adjacency, node)

@@ -244,7 +244,7 @@ def test_q_and_its_gain_are_those_of_the_densities(seed):
     probability = expit(record.log_odds).mean(axis=0)
     odds = np.log(probability) - np.log1p(-probability)
 
-    log_share, log_rest = np.log(record.own_share).mean(), np.log(1 - record.own_share).mean()
+    log_share, log_rest = record.own_log_shares
 
     def q(adjacencies):
         total = 0.0

@@ -106,7 +106,7 @@ def test_probabilities_are_those_of_all_dags(own_share):
     found, _ = _sample_graphs(
         scatter,
         n,
-        _Terms(np.array([sigma_h] * 200), delta, log_odds, own_share),
+        _Terms(np.array([sigma_h] * 200), delta, log_odds, own_share, 1),
         constraints,
         np.zeros((3, 3), dtype=bool),
         rng,

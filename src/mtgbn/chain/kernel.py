@@ -58,7 +58,9 @@ def run_rounds(rng, data, state, psi_factor, first, last, adapts, trace):
         delta = state.delta[()]
         log_likelihoods(adjacencies, scatters, ns, scales, nobody, sigma_h, delta, as_single)
         log_likelihoods(adjacencies, scatters, ns, scales, everybody, sigma_h, delta, as_members)
-        write_advantages(as_members, as_single, state.own_share[()], trace.advantages[k])
+        write_advantages(
+            as_members, as_single, state.own_share[()], data.most_own, trace.advantages[k]
+        )
         if data.samples_membership:
             update_membership(rng, data, state, trace.advantages[k])
         update_ties(rng, data, state, as_members, as_single)
@@ -103,7 +105,7 @@ def _record(data, state, sigma_h, k, trace):
                     n_edges += 1
                     value -= data.edge_costs[t]
                     end_counts[t, i, j] += 1
-    value -= n_members * log_probability_of_few_own(p, own_share)
+    value -= n_members * log_probability_of_few_own(p, own_share, data.most_own)
     # The share of members is uniform a priori.
     value += lgamma(n_members + 1.0) + lgamma(m - n_members + 1.0) - lgamma(m + 2.0)
     for i in range(p):

@@ -22,6 +22,9 @@ SINGLE_DELTA = 3.0
 # Share of own families among those of members with which chains begin.
 FIRST_OWN_SHARE = 0.016
 
+# A member has at most one own family for this number of variables.
+_VARIABLES_PER_OWN = 8
+
 # Step size of ln delta before a chain has adapted it.
 _FIRST_DELTA_STEP = 0.3
 
@@ -62,6 +65,8 @@ class ChainData(NamedTuple):
         What the scatter of the completed rows of each of these tasks is multiplied by.
     n_moves : int
         Moves between graphs, per task and round; 0 holds the graphs fixed.
+    most_own : int
+        Largest number of own families of a member.
     samples_delta, samples_membership, samples_kinds : bool
         Whether delta, the membership and the kinds of pairs are updated; otherwise they are held
         fixed.
@@ -86,6 +91,7 @@ class ChainData(NamedTuple):
     is_missing: np.ndarray
     scatter_factors: np.ndarray
     n_moves: int
+    most_own: int
     samples_delta: bool
     samples_membership: bool
     samples_ties: bool
@@ -214,13 +220,18 @@ def chain_data(
     agreement: float = np.inf,
     edge_costs: np.ndarray | float = 0.0,
     n_moves: int,
+    most_own: int | None = None,
     samples_delta: bool = True,
     samples_membership: bool = True,
     samples_ties: bool = True,
     samples_kinds: bool = True,
 ) -> ChainData:
-    """Gather what is given to a chain; the prior of Psi is centred at the pooled variances."""
+    """Gather what is given to a chain; the prior of Psi is centred at the pooled variances.
+
+    ``most_own`` is that of `most_own_families`, unless it is given.
+    """
     scatters, p = tasks.scatters, tasks.n_variables
+    most_own = most_own_families(p) if most_own is None else most_own
     psi_scales = np.einsum("tii->i", np.ascontiguousarray(scatters)) / tasks.ns.sum()
     required = np.ascontiguousarray(constraints.required)
     # Where required edges settle the order of a pair, every order admits its edge. Allowing the
@@ -245,11 +256,17 @@ def chain_data(
         is_missing=np.isnan(np.concatenate(rows)) if rows else np.empty((0, p), dtype=bool),
         scatter_factors=np.array([tasks.scatter_factor(t) for t in incomplete], dtype=float),
         n_moves=int(n_moves),
+        most_own=int(most_own),
         samples_delta=bool(samples_delta),
         samples_membership=bool(samples_membership) and len(tasks) > 1,
-        samples_ties=bool(samples_ties) and len(tasks) > 1,
+        samples_ties=bool(samples_ties) and len(tasks) > 1 and most_own > 0,
         samples_kinds=bool(samples_kinds),
     )
+
+
+def most_own_families(p: int) -> int:
+    """Largest number of own families of a member with p variables; none with few variables."""
+    return p // _VARIABLES_PER_OWN
 
 
 def single_scales(scatters: np.ndarray, ns: np.ndarray) -> np.ndarray:

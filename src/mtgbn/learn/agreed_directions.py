@@ -13,6 +13,7 @@ from mtgbn.learn.joint import JointProblem, JointState, search_all
 from mtgbn.learn.parallel import Progress
 from mtgbn.learn.record import spaced_draws
 from mtgbn.learn.single_task import (
+    few_restarts,
     iteration_seeds,
     search_task,
     single_nu0,
@@ -23,8 +24,7 @@ from mtgbn.learn.single_task import (
 _SETTLED = 1e4
 
 # Searches of the directions: the first raises the agreement, from which the weight of the next follows.
-# They have few restarts, because a graph with its skeleton held is near the best one.
-_PASSES, _RESTARTS = 2, 2
+_PASSES = 2
 
 
 def agree_on_directions(
@@ -42,8 +42,7 @@ def agree_on_directions(
     pooled = _pooled_directions(problem, state, graphs[is_member])
     skeletons = graphs | np.swapaxes(graphs, 1, 2)
     draws = spaced_draws(state.gathered, problem.n_draws)
-    search = problem.search._replace(n_restarts=min(problem.search.n_restarts, _RESTARTS))
-    problem = problem._replace(search=search)
+    problem = problem._replace(search=few_restarts(problem.search))
     for _ in range(_PASSES):
         before = graphs
         log_odds = _SETTLED * skeletons + log_odds_of_agreement(graphs[is_member], pooled)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mtgbn.chain.likelihoods import empty_scores, prepare_own, prepare_tied, set_sources
-from mtgbn.chain.state import SINGLE_DELTA, single_scales
+from mtgbn.chain.state import SINGLE_DELTA, most_own_families, single_scales
 from mtgbn.chain.updates.graphs import walk
 from mtgbn.chain.updates.ties import draw_ties
 from mtgbn.graphs import cpdag
@@ -70,12 +70,17 @@ class LearnedTask(NamedTuple):
 
 
 class _Terms(NamedTuple):
-    """Draws of sigma_h (N, p, p), delta, log odds minus costs of edges (p, p), share of own families."""
+    """What the members say of one more task.
+
+    Draws of sigma_h (N, p, p), delta, log odds minus costs of edges (p, p), share and largest number of
+    own families.
+    """
 
     draws: np.ndarray
     delta: float
     log_odds: np.ndarray
     own_share: float
+    most_own: int
 
 
 def learn_new_task(
@@ -141,6 +146,7 @@ def _terms_of_cohort(fitted: Any, n: float) -> _Terms:
         delta=fitted.nu0_ - p + 1,
         log_odds=odds - fitted.min_strength_.costs(n),
         own_share=fitted.relatedness_.own_share,
+        most_own=most_own_families(p),
     )
 
 
@@ -171,7 +177,7 @@ def _learn_single(
     sigma_h = single_sigma_h(task.scatters[0], task.ns[0])
     draws = np.broadcast_to(sigma_h, (_MAX_DRAWS, p, p))
     odds = prior.matrix_of_log_odds(p) - cost
-    return graph, _Terms(draws=draws, delta=SINGLE_DELTA, log_odds=odds, own_share=0.0)
+    return graph, _Terms(draws=draws, delta=SINGLE_DELTA, log_odds=odds, own_share=0.0, most_own=0)
 
 
 def _sample_graphs(
@@ -207,7 +213,10 @@ def _sample_graphs(
             sigma_h = np.array(draws[chosen[k % len(draws)]])
             prepare_tied(scores, scatter, n, sigma_h, float(terms.delta), limits.max_parents)
             if terms.own_share > 0:
-                set_sources(scores, draw_ties(rng, scores, adjacency, float(terms.own_share)))
+                set_sources(
+                    scores,
+                    draw_ties(rng, scores, adjacency, float(terms.own_share), terms.most_own),
+                )
             counted = unused if k < n_warmup else move_counts
             walk(rng, adjacency, order, scores, limits, n_moves, counted)
             if k >= n_warmup:

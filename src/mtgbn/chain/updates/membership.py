@@ -150,7 +150,7 @@ def _best_graph(
     values = of_families[0].sum(axis=1)
     if is_member:
         advantages = np.empty(k)
-        write_advantages(of_families[1], of_families[0], own_share, advantages)
+        write_advantages(of_families[1], of_families[0], own_share, data.most_own, advantages)
         values += advantages
     for position, graph in enumerate(graphs):
         places = np.argsort(topological_order(graph))

@@ -4,8 +4,9 @@ Tasks often differ in few mechanisms: a family of one task has other coefficient
 variance, than the same family of all other tasks. One family of this sort would make the whole task a
 single task, or decide what sigma_h says of this family for everybody. Therefore a family of a member is
 either tied, with the prior matrix sigma_h, or an own family, with the prior matrix of a single task. The
-share of own families is one of `OWN_SHARES`, all equally probable a priori, and a member has at most
-`most_own` of them: a task with more has little in common with the others, and is a single task.
+share of own families is one of `OWN_SHARES`, all equally probable a priori, and the number of own
+families of a member has a limit: a task with more has little in common with the others, and is a single
+task.
 """
 
 from math import exp, log
@@ -20,22 +21,13 @@ from mtgbn.search.local_scores import parents_of
 OWN_SHARES = tuple(0.001 * 2.0**k for k in range(8))
 _SHARES = np.array(OWN_SHARES)
 
-# A member has at most one own family for this number of variables, and may have one in any case.
-_VARIABLES_PER_OWN = 8
-
-
-@kernel
-def most_own(p):
-    """Largest number of own families of a member with p variables."""
-    return max(1, p // _VARIABLES_PER_OWN)
-
 
 @kernel(error_model="numpy")
-def write_advantages(as_members, as_single, own_share, advantages):
+def write_advantages(as_members, as_single, own_share, most_own, advantages):
     """Write the log likelihood of tasks as members, with ties summed out, minus the one as single tasks.
 
     ``as_members`` and ``as_single`` (m, p) are the log likelihoods of all families as tied and as own
-    families.
+    families; a member has at most ``most_own`` own families.
     """
     m, p = as_members.shape
     if own_share == 0.0:
@@ -44,8 +36,8 @@ def write_advantages(as_members, as_single, own_share, advantages):
             for j in range(p):
                 advantages[t] += as_members[t, j] - as_single[t, j]
         return
-    table, gains = _room(p), np.empty(p)
-    log_usual = log_probability_of_few_own(p, own_share)
+    table, gains = np.empty((p + 1, most_own + 1)), np.empty(p)
+    log_usual = log_probability_of_few_own(p, own_share, most_own)
     for t in range(m):
         for j in range(p):
             gains[j] = as_members[t, j] - as_single[t, j]
@@ -61,7 +53,7 @@ def update_ties(rng, data, state, as_members, as_single):
     members, ties, own_share = state.members, state.ties, state.own_share[()]
     m, p = ties.shape
     n_own = n_tied = n_members = 0
-    table, gains = _room(p), np.empty(p)
+    table, gains = np.empty((p + 1, data.most_own + 1)), np.empty(p)
     for t in range(m):
         if not (members[t] and data.samples_ties):
             for j in range(p):
@@ -75,21 +67,15 @@ def update_ties(rng, data, state, as_members, as_single):
             n_tied += ties[t, j]
             n_own += not ties[t, j]
     if data.samples_ties:
-        state.own_share[()] = _drawn_share(rng, n_own, n_tied, n_members, p)
+        state.own_share[()] = _drawn_share(rng, n_own, n_tied, n_members, table)
 
 
 @kernel(error_model="numpy")
-def log_probability_of_few_own(p, own_share):
+def log_probability_of_few_own(p, own_share, most_own):
     """Log probability that p families have no more own ones than a member may have, ties independent."""
     if own_share == 0.0:
         return 0.0
-    return _sum_out(np.zeros(p), own_share, _room(p))
-
-
-@kernel
-def _room(p):
-    """Room for the sums over the ties of a task."""
-    return np.empty((p + 1, most_own(p) + 1))
+    return _sum_out(np.zeros(p), own_share, np.empty((p + 1, most_own + 1)))
 
 
 @kernel(error_model="numpy")
@@ -145,12 +131,12 @@ def _log_sum(a, b):
 
 
 @kernel(error_model="numpy")
-def _drawn_share(rng, n_own, n_tied, n_members, p):
+def _drawn_share(rng, n_own, n_tied, n_members, table):
     """A share of own families, given how many families of the members are own and tied."""
-    weights = np.empty(_SHARES.size)
+    weights, no_gains = np.empty(_SHARES.size), np.zeros(table.shape[0] - 1)
     for k in range(_SHARES.size):
         weights[k] = n_own * log(_SHARES[k]) + n_tied * log(1.0 - _SHARES[k])
-        weights[k] -= n_members * log_probability_of_few_own(p, _SHARES[k])
+        weights[k] -= n_members * _sum_out(no_gains, _SHARES[k], table)
     weights = np.exp(weights - weights.max())
     threshold = rng.random() * weights.sum()
     place, total = 0, weights[0]
@@ -161,10 +147,11 @@ def _drawn_share(rng, n_own, n_tied, n_members, p):
 
 
 @kernel(error_model="numpy")
-def draw_ties(rng, scores, adjacency, own_share):
+def draw_ties(rng, scores, adjacency, own_share, most_own):
     """Draw which families of one task are tied, (p,), given its graph and the share of own families.
 
-    ``scores`` are prepared for tied and for own families; their ``sources`` change.
+    ``scores`` are prepared for tied and for own families; their ``sources`` change. At most ``most_own``
+    families are own ones.
     """
     p = adjacency.shape[0]
     gains, ties = np.empty(p), np.empty(p, dtype=np.bool_)
@@ -174,5 +161,5 @@ def draw_ties(rng, scores, adjacency, own_share):
         gains[node] = family_score(scores, node, parents, parents.size)
         scores.sources[node] = OWN
         gains[node] -= family_score(scores, node, parents, parents.size)
-    _draw(rng, gains, own_share, _room(p), ties)
+    _draw(rng, gains, own_share, np.empty((p + 1, most_own + 1)), ties)
     return ties
