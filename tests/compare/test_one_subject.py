@@ -6,6 +6,7 @@ import pytest
 from mtgbn import MTGBN, Tasks
 from mtgbn.compare import compare_one
 from mtgbn.compare.comparison_folder import comparison_tables
+from mtgbn.compare.covariates import design_of_subject
 from mtgbn.compare.one_subject import compare_subject, expect_strengths, score_departures
 from mtgbn.compare.strengths import (
     MEASURES,
@@ -211,6 +212,28 @@ def test_covariates_that_cannot_be_used(change, formula, message):
         people[task] |= values
     with pytest.raises(InputError, match=message):
         compare_one(tasks, "task12", LEARNER, formula=formula, participants=people)
+
+
+def test_controls_must_outnumber_covariates(tasks):
+    """With as many columns as other controls, a control's score would be 0/0."""
+    people = {
+        name: {"age": float(k**2), "motion": float(k % 3)} for k, name in enumerate(tasks.names)
+    }
+    chosen = tasks[[0, 1, 2, 3, 6]]
+    with pytest.raises(InputError, match="4 controls are too few for a design with 3 columns"):
+        compare_one(chosen, "task6", LEARNER, formula="age + motion", participants=people)
+    with pytest.raises(InputError, match="4 controls are too few for a design with 3 columns"):
+        compare_subject(tasks[[0, 1, 2, 3]], tasks[6], LEARNER, design=np.eye(5, 3) + 1)
+
+
+def test_covariates_may_have_large_values():
+    """Such as a date in seconds, which hardly varies relative to its size."""
+    names = tuple(f"task{k}" for k in range(12))
+    dates = 1.7e9 + 300.0 * np.random.default_rng(0).normal(size=12)
+    people = {name: {"date": date} for name, date in zip(names, dates, strict=True)}
+    matrix, left_out = design_of_subject(names, "task11", people, "date")
+    assert matrix.shape == (12, 2)
+    assert not left_out
 
 
 def test_a_formula_and_its_values_belong_together(tasks):

@@ -77,8 +77,9 @@ def test_prior_knowledge_is_obeyed():
     assert not found.graphs_[:, 2, 1].any()
 
 
-def test_nothing_is_agreed_on_where_directions_are_not_shared(monkeypatch):
+@pytest.mark.parametrize("settings", [{"shared_directions": False}, {"edge_prior": "density"}])
+def test_nothing_is_agreed_on_where_directions_are_not_shared(settings, monkeypatch):
     tasks = colliders(6, 40, 4)
-    found = fitted(tasks, shared_directions=False)
-    before = fitted(tasks, monkeypatch, shared_directions=False)
+    found = fitted(tasks, **settings)
+    before = fitted(tasks, monkeypatch, **settings)
     np.testing.assert_array_equal(found.graphs_, before.graphs_)

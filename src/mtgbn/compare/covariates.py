@@ -7,8 +7,12 @@ import numpy as np
 
 from mtgbn._utils.names import unknown_name
 from mtgbn.compare.design import make_design
+from mtgbn.compare.one_subject import check_controls
 from mtgbn.compare.sessions import person_of
 from mtgbn.errors import InputError
+
+# Columns of a design, scaled to length 1, whose smallest singular value is below this are collinear.
+_COLLINEAR = 1e-9
 
 
 def values_by_task(participants: Any, subjects: tuple[str, ...]) -> dict[str, Mapping[str, Any]]:
@@ -56,9 +60,11 @@ def design_of_subject(
             "column out of the formula"
         )
     matrix = found.matrix
+    check_controls(len(matrix) - 1, matrix.shape[1])
+    scaled = matrix / np.linalg.norm(matrix, axis=0)
     for left_out in (None, *range(len(matrix) - 1)):
         rows = [k for k in range(len(matrix) - 1) if k != left_out]
-        if np.linalg.matrix_rank(matrix[rows]) < matrix.shape[1]:
+        if np.linalg.matrix_rank(scaled[rows], tol=_COLLINEAR) < matrix.shape[1]:
             who = "the controls"
             if left_out is not None:
                 who += f" without {found.subjects[left_out]!r}"

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from joblib import Parallel, delayed
 
+import mtgbn
 from mtgbn._utils.seeds import entropy_text, seed_sequence
 from mtgbn._utils.stores import Store, estimator_settings
 from mtgbn.compare.fitting import Progress, RandomState, without_convergence_warnings
@@ -26,6 +27,10 @@ from mtgbn.learn.new_task import LearnedTask
 from mtgbn.tasks import Tasks
 
 _FEWEST_CONTROLS = 4
+
+# With covariates: degrees of freedom that are left when a control is compared with the others.
+_FEWEST_DEGREES = 2
+
 # Scores that differ by rounding errors only count as equal.
 _SCORE_TOLERANCE = 1e-12
 
@@ -108,8 +113,8 @@ def compare_subject(
     finished controls. All else is as for `compare_one`.
     """
     n = len(controls)
-    check_controls(n)
     design = np.ones((n + 1, 1)) if design is None else np.asarray(design, dtype=float)
+    check_controls(n, design.shape[1])
     if len(subject) == 1 and subject.names[0] in controls.names:
         raise InputError(f"{subject.names[0]!r} is among the controls; leave it out there")
     measure_named(measure)
@@ -117,7 +122,12 @@ def compare_subject(
     root = seed_sequence(random_state)
     seeds = root.spawn(n + 1)
     everybody = range(n)
-    settings = {**estimator_settings(estimator), "seed": entropy_text(root), "measure": measure}
+    settings = {
+        **estimator_settings(estimator),
+        "seed": entropy_text(root),
+        "measure": measure,
+        "mtgbn": mtgbn.__version__,
+    }
     if design.shape[1] > 1:
         settings["covariates"] = hashlib.sha256(design[:n].tobytes()).hexdigest()
     known = Store(store, "controls", controls.fingerprint(settings))
@@ -144,10 +154,16 @@ def compare_subject(
     return departures_of(own, scores, probabilities, measure)
 
 
-def check_controls(n: int) -> None:
-    """Refuse fewer controls than a comparison needs."""
+def check_controls(n: int, n_columns: int = 1) -> None:
+    """Refuse fewer controls than a comparison needs, with a design of ``n_columns`` columns."""
     if n < _FEWEST_CONTROLS:
         raise InputError(f"{n} controls are too few; at least {_FEWEST_CONTROLS} are needed")
+    fewest = n_columns + 1 + _FEWEST_DEGREES
+    if n_columns > 1 and n < fewest:
+        raise InputError(
+            f"{n} controls are too few for a design with {n_columns} columns; at least {fewest} are "
+            "needed. Leave out covariates"
+        )
 
 
 def _numbered(k: int, *arguments: Any, **options: Any) -> tuple[int, "Outcome"]:

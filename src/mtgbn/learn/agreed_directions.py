@@ -19,6 +19,7 @@ from mtgbn.learn.single_task import (
     single_nu0,
     single_sigma_h,
 )
+from mtgbn.model.edge_prior import agreement_of
 
 # Added to the log odds of edges that are settled, so that only their directions are searched.
 _SETTLED = 1e4
@@ -36,7 +37,10 @@ def agree_on_directions(
 ) -> np.ndarray:
     """The graphs (m, p, p) with the same skeletons, and directions that all data support."""
     is_member = state.gathered.membership > 0.5
-    if not problem.shares_directions or is_member.sum() < 2:
+    shares = problem.shares_directions and np.isfinite(
+        agreement_of(len(problem.tasks), state.edge_prior)
+    )
+    if not shares or is_member.sum() < 2:
         return graphs
     limits = problem.constraints
     pooled = _pooled_directions(problem, state, graphs[is_member])

@@ -128,7 +128,8 @@ class MTGBN(IterativeEstimator):
     ties_ : array (m, p)
         Probability that the family of a variable is tied to the shared sigma_h, given the task's graph.
         Where it is low, the task differs from the others in how this variable depends on its parents.
-        0 in tasks that are no members.
+        0 in tasks that are no members, 1 with fewer than eight variables. Families are judged one by
+        one, without the limit on the number of own families.
     order_, agreement_
         The variables in the order that directions follow, and the share of reversible edges that
         follow it.
