@@ -9,9 +9,8 @@ pooled directions count depends on how many of the learned directions agree with
 
 import numpy as np
 
-from mtgbn.learn.joint import JointProblem, JointState, search_all
+from mtgbn.learn.joint import SETTLED, JointProblem, JointState, search_directions
 from mtgbn.learn.parallel import Progress
-from mtgbn.learn.record import spaced_draws
 from mtgbn.learn.single_task import (
     few_restarts,
     iteration_seeds,
@@ -20,9 +19,6 @@ from mtgbn.learn.single_task import (
     single_sigma_h,
 )
 from mtgbn.model.edge_prior import agreement_of
-
-# Added to the log odds of edges that are settled, so that only their directions are searched.
-_SETTLED = 1e4
 
 # Searches of the directions: the first raises the agreement, from which the weight of the next follows.
 _PASSES = 2
@@ -42,28 +38,15 @@ def agree_on_directions(
     )
     if not shares or is_member.sum() < 2:
         return graphs
-    limits = problem.constraints
     pooled = _pooled_directions(problem, state, graphs[is_member])
-    skeletons = graphs | np.swapaxes(graphs, 1, 2)
-    draws = spaced_draws(state.gathered, problem.n_draws)
     problem = problem._replace(search=few_restarts(problem.search))
     for _ in range(_PASSES):
         before = graphs
-        log_odds = _SETTLED * skeletons + log_odds_of_agreement(graphs[is_member], pooled)
-        found = search_all(
-            problem,
-            state._replace(adjacencies=graphs),
-            draws=draws,
-            log_odds=log_odds,
-            constraints=tuple(
-                limits._replace(allowed=limits.allowed & skeleton) for skeleton in skeletons
-            ),
-            n_jobs=n_jobs,
-            progress=progress,
+        log_odds = log_odds_of_agreement(graphs[is_member], pooled)
+        found = search_directions(
+            problem, state, graphs, log_odds=log_odds, n_jobs=n_jobs, progress=progress
         )
-        graphs = np.where(
-            is_member[:, None, None], np.array([each.adjacency for each in found]), graphs
-        )
+        graphs = np.where(is_member[:, None, None], found, graphs)
         if np.array_equal(graphs, before):
             break
     return graphs
@@ -83,7 +66,7 @@ def _pooled_directions(problem: JointProblem, state: JointState, graphs: np.ndar
         n=n,
         draws=single_sigma_h(scatter, n),
         nu0=single_nu0(p),
-        log_odds=_SETTLED * skeleton,
+        log_odds=SETTLED * skeleton,
         constraints=limits._replace(allowed=limits.allowed & (skeleton | limits.required)),
         search=problem.search,
         initial=None,

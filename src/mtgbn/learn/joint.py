@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 from mtgbn.chain.state import ChainData, ChainState, chain_data
 from mtgbn.learn.min_strength import MinStrength, MinStrengthSetting
 from mtgbn.learn.parallel import Progress, in_parallel
-from mtgbn.learn.record import Record
+from mtgbn.learn.record import Record, spaced_draws
 from mtgbn.learn.single_task import (
     FoundGraph,
     iteration_seeds,
@@ -28,6 +28,9 @@ from mtgbn.search.methods import SearchSettings
 from mtgbn.tasks import Tasks
 
 N_CHAINS = 2
+
+# Added to the log odds of edges that are settled, so that only their directions are searched.
+SETTLED = 1e4
 
 
 class JointProblem(NamedTuple):
@@ -185,3 +188,32 @@ def search_all(
         for t, (scatter, n) in enumerate(zip(record.scatters, problem.tasks.ns, strict=True))
     ]
     return in_parallel(search_task, calls, n_jobs, progress, "searching graphs")
+
+
+def search_directions(
+    problem: JointProblem,
+    state: JointState,
+    graphs: np.ndarray,
+    *,
+    log_odds: np.ndarray,
+    n_jobs: int | None,
+    progress: Progress,
+) -> np.ndarray:
+    """The DAGs with the skeletons of ``graphs`` and the highest mean score over the draws, (m, p, p).
+
+    ``log_odds``, (m, p, p) or (p, p), are the prior log odds of edges.
+    """
+    limits = problem.constraints
+    skeletons = graphs | np.swapaxes(graphs, 1, 2)
+    found = search_all(
+        problem,
+        state._replace(adjacencies=graphs),
+        draws=spaced_draws(state.gathered, problem.n_draws),
+        log_odds=log_odds + SETTLED * skeletons,
+        constraints=tuple(
+            limits._replace(allowed=limits.allowed & skeleton) for skeleton in skeletons
+        ),
+        n_jobs=n_jobs,
+        progress=progress,
+    )
+    return np.array([each.adjacency for each in found])

@@ -2,18 +2,16 @@
 
 import numpy as np
 
-from mtgbn.graphs import skeleton
 from mtgbn.learn.joint import (
     JointProblem,
     JointState,
     averaged_log_odds,
-    search_all,
+    search_directions,
 )
 from mtgbn.learn.joint_chains import go_on
 from mtgbn.learn.joint_map import MAP_WARMUP
 from mtgbn.learn.parallel import Progress
 from mtgbn.learn.probabilities import graph_of_probabilities
-from mtgbn.learn.record import spaced_draws
 
 # Share of the rounds that is the warm-up, and blocks into which the others are divided for R-hat.
 _WARMUP_SHARE = 0.25
@@ -22,9 +20,6 @@ N_BLOCKS = 10
 # Moves per pair of variables in a round, more than for the map estimate because chains must mix. With
 # more variables than the second number most pairs are settled, and there are fewer moves per pair.
 _MOVES_PER_PAIR, _MANY_VARIABLES = 60, 15
-
-# Added to the log odds of edges that are settled, so that only their directions are searched.
-_SETTLED = 1e4
 
 
 def advance_posterior(
@@ -61,16 +56,7 @@ def posterior_graphs(
     graphs = np.array(
         [graph_of_probabilities(each, *limits) for each in state.gathered.edge_frequencies]
     )
-    skeletons = np.array([skeleton(graph) for graph in graphs])
-    found = search_all(
-        problem,
-        state._replace(adjacencies=graphs),
-        draws=spaced_draws(state.gathered, problem.n_draws),
-        log_odds=averaged_log_odds(problem, state) + _SETTLED * skeletons,
-        constraints=tuple(
-            limits._replace(allowed=limits.allowed & skeleton_) for skeleton_ in skeletons
-        ),
-        n_jobs=n_jobs,
-        progress=progress,
+    log_odds = averaged_log_odds(problem, state)
+    return search_directions(
+        problem, state, graphs, log_odds=log_odds, n_jobs=n_jobs, progress=progress
     )
-    return np.array([each.adjacency for each in found])
