@@ -24,7 +24,7 @@ from mtgbn.chain.run import run_chain
 from mtgbn.chain.state import SINGLE_DELTA, chain_data, first_state, most_own_families
 from mtgbn.chain.updates.ties import OWN_SHARES
 from mtgbn.graphs.dags import topological_order
-from mtgbn.model.edge_prior import FREQUENCIES, PairKinds, first_kinds
+from mtgbn.model.pair_kinds import FREQUENCIES, PairKinds, first_kinds
 from mtgbn.model.unstructured import TYPICAL_DELTA
 from mtgbn.search.knowledge import no_constraints
 from mtgbn.simulate.hierarchical import draw_covariance

@@ -159,20 +159,37 @@ def log_posterior_up_to_a_constant(sigma_h, adjacencies, scatters, ns, nu0, kind
 
 
 def frequencies_of_pairs(kinds):
-    """All frequencies that a pair may have, with their prior probabilities."""
-    absent, common, varying, rare, usual = kinds
+    """All frequencies that a pair may have in all tasks, with their prior probabilities."""
+    absent, common, varying, rare, usual, _ = kinds
     grid = [(k / 16, varying / 15) for k in range(1, 16)]
-    return [(rare, absent), (usual, common), *grid]
+    return [(rare, absent), *grid, (usual, common)]
 
 
-def log_probability_of_pair(kinds, present, lacking):
-    """Log probability that given tasks have a pair and given others do not, by kinds of pairs."""
-    return np.log(
-        sum(
-            weight * frequency**present * (1 - frequency) ** lacking
-            for frequency, weight in frequencies_of_pairs(kinds)
-        )
+def places_of_different_pairs():
+    """Places of the frequencies in two groups that a pair may have which is different."""
+    return [(k, other) for k in range(17) for other in range(17) if abs(k - other) >= 4]
+
+
+def log_probability_of_pair(kinds, present, lacking, present_second=0, lacking_second=0):
+    """Log probability that given tasks have a pair and given others do not, by kinds of pairs.
+
+    The first numbers are those of the first group, or of all tasks.
+    """
+    frequencies, weights = np.transpose(frequencies_of_pairs(kinds))
+
+    def likelihood(place, present, lacking):
+        return frequencies[place] ** present * (1 - frequencies[place]) ** lacking
+
+    same = sum(
+        weights[k] * likelihood(k, present + present_second, lacking + lacking_second)
+        for k in range(17)
     )
+    places = places_of_different_pairs()
+    different = sum(
+        likelihood(k, present, lacking) * likelihood(other, present_second, lacking_second)
+        for k, other in places
+    )
+    return np.log(same + kinds[5] * different / len(places))
 
 
 def log_probability_of_skeletons(density, similarity, counts, n_tasks, free=None):

@@ -8,12 +8,14 @@ from mtgbn.chain.updates.delta import update_delta
 from mtgbn.chain.updates.graphs import update_graphs
 from mtgbn.chain.updates.membership import update_membership
 from mtgbn.chain.updates.ties import update_ties, write_advantages
-from mtgbn.model.edge_prior import EdgePrior, PairKinds
+from mtgbn.model.edge_prior import EdgePrior, directed_counts
+from mtgbn.model.pair_kinds import PairKinds
 from mtgbn.search.knowledge import Constraints, no_constraints
 from mtgbn.tasks import Tasks
 
 PRIOR = EdgePrior(0.3, 2.0)
 KINDS = PairKinds(absent=0.5, common=0.2, varying=0.3, rare=0.1, usual=0.9)
+KINDS_OF_GROUPS = PairKinds(absent=0.4, common=0.2, varying=0.2, rare=0.1, usual=0.9, different=0.2)
 
 # Some families of three tasks are tied, others are own families.
 MIXED_TIES = np.array([[1, 1, 0, 1], [0, 0, 1, 1], [0, 1, 1, 0]], dtype=bool)
@@ -64,7 +66,7 @@ def chain_of(
     state = first_state(data, tasks, start, delta=delta, edge_prior=prior)
     if members is not None:
         state.members[:] = members
-        state.counts[:] = state.adjacencies[state.members].sum(axis=0)
+        state.counts[:] = directed_counts(state.adjacencies, state.members, data.groups)
     state.ties[:] = state.members[:, None] & ties
     return data, state
 

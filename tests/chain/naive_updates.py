@@ -122,12 +122,27 @@ def log_odds_of_edge(data, state, t, i, j, is_member, members=None):
         log_odds = of_beta(data.agreement)
         if len(state.kinds):
             log_odds -= of_beta(np.inf)  # what is left is that of the direction
-            joined = forward + backward
-            for sign, more in ((1, 1), (-1, 0)):
-                log_odds += sign * naive.log_probability_of_pair(
-                    state.kinds, joined + more, len(others) - joined + 1 - more
-                )
+            joined = state.adjacencies[:, i, j] | state.adjacencies[:, j, i]
+            for sign, has_edge in ((1, True), (-1, False)):
+                patterns = [
+                    [joined[u] for u in others if data.groups[u] == group]
+                    + [has_edge] * int(data.groups[t] == group)
+                    for group in (0, 1)
+                ]
+                log_odds += sign * log_probability_of_patterns(state.kinds, *patterns)
     return log_odds
+
+
+def log_probability_of_patterns(kinds, first, second):
+    """Log probability of which tasks of both groups have a pair."""
+    counts = [(sum(each), len(each) - sum(each)) for each in (first, second)]
+    return naive.log_probability_of_pair(kinds, *counts[0], *counts[1])
+
+
+def directed_counts(data, state):
+    """Members that have i -> j, and those of the second group."""
+    is_second = state.members & (data.groups == 1)
+    return [state.adjacencies[which].sum(axis=0) for which in (state.members, is_second)]
 
 
 def one_way(data, i, j):
@@ -142,7 +157,10 @@ def log_probability_of_edges(data, state):
     counts, n = joined[members].sum(axis=0), int(members.sum())
     if len(state.kinds):
         of_members = sum(
-            naive.log_probability_of_pair(state.kinds, counts[i, j], n - counts[i, j])
+            log_probability_of_patterns(
+                state.kinds,
+                *(joined[members & (data.groups == group), i, j].tolist() for group in (0, 1)),
+            )
             for i, j in itertools.combinations(range(len(counts)), 2)
             if data.free[i, j]
         )
@@ -320,7 +338,7 @@ def update_membership(rng, data, state, advantages):
                     odds = log_odds_of_edge(data, state, t, i, j, is_member) + one_way(data, i, j)
                     log_odds += sign * log_expit(odds if is_there else -odds)
         state.members[t] = rng.random() < expit(log_odds)
-    state.counts[:] = state.adjacencies[state.members].sum(axis=0)
+    state.counts[:] = directed_counts(data, state)
 
 
 def update_ties(rng, data, state, sigma_h):
@@ -535,7 +553,7 @@ def update_graphs(rng, data, state, sigma_h, move_counts):
             walk.move()
             move_counts[t] += walk.adjacency
         state.orders[t] = walk.order
-    state.counts[:] = state.adjacencies[state.members].sum(axis=0)
+    state.counts[:] = directed_counts(data, state)
 
 
 # Pairs in all members at once, and the missing values.
@@ -582,10 +600,20 @@ def candidates_of_element(sigma_h, pair, present):
         yield changed if is_usual or k == present else None
 
 
+def draw_places(rng, first, second):
+    """Places of the frequencies of a different pair, one after the other."""
+    weights = np.zeros((17, 17))
+    for place, other in naive.places_of_different_pairs():
+        weights[place, other] = first[place] * second[other]
+    place = one_of(rng, weights.sum(axis=1))
+    return place, one_of(rng, weights[place])
+
+
 def update_pairs(rng, data, state, sigma_h):
     """Draw pairs with their elements; returns the new sigma_h."""
     members = np.flatnonzero(state.members)
     frequencies = naive.frequencies_of_pairs(state.kinds)
+    combinations = naive.places_of_different_pairs()
     sigma_h = sigma_h.copy()
     for pair in itertools.combinations(range(len(sigma_h)), 2):
         luck = rng.random() * max(1, len(sigma_h) / 40) if data.free[pair] else 1.0
@@ -608,7 +636,8 @@ def update_pairs(rng, data, state, sigma_h):
         if luck < 0.05:
             candidates = [*candidates_of_element(sigma_h, pair, rng.integers(0, 24))]
         odds = np.zeros((len(candidates), len(members)))
-        log_weights = np.full((len(candidates), 17), -np.inf)
+        log_weights = np.full((len(candidates), 18), -np.inf)
+        is_second = data.groups[members] == 1
         for k, candidate in enumerate(candidates):
             if candidate is None:
                 continue
@@ -617,44 +646,104 @@ def update_pairs(rng, data, state, sigma_h):
             rest = log_prior_of_sigma_h(data, state, candidate) + sum(
                 log_likelihood(data, without, t, candidate, state.ties[t]) for t in members
             )
-            for place, (frequency, weight) in enumerate(frequencies):
-                log_weights[k, place] = rest + np.log(weight)
-                log_weights[k, place] += np.log(frequency * odds[k] + 1 - frequency).sum()
+            of_tasks = np.array(
+                [frequency * odds[k] + 1 - frequency for frequency, _ in frequencies]
+            )
+            first, second = (
+                np.prod(of_tasks[:, which], axis=1) for which in (~is_second, is_second)
+            )
+            weights = np.array([weight for _, weight in frequencies])
+            log_weights[k, :17] = rest + np.log(weights * first * second)
+            if data.groups.any():
+                different = np.mean([first[a] * second[b] for a, b in combinations])
+                log_weights[k, 17] = rest + np.log(state.kinds[5] * different)
         chosen = one_of(rng, np.exp(log_weights - log_weights.max()).ravel())
-        sigma_h = candidates[chosen // 17]
-        frequency = frequencies[chosen % 17][0]
-        for edge, each in zip(edges, odds[chosen // 17], strict=True):
+        candidate, place = chosen // 18, chosen % 18
+        sigma_h = candidates[candidate]
+        of_groups = (place, place)
+        if place == 17:
+            of_tasks = np.array(
+                [frequency * odds[candidate] + 1 - frequency for frequency, _ in frequencies]
+            )
+            first, second = (
+                np.prod(of_tasks[:, which], axis=1) for which in (~is_second, is_second)
+            )
+            of_groups = draw_places(rng, first, second)
+        for edge, each in zip(edges, odds[candidate], strict=True):
+            frequency = frequencies[of_groups[data.groups[edge[0]]]][0]
             state.adjacencies[edge] = rng.random() < frequency * each / (
                 frequency * each + 1 - frequency
             )
-    state.counts[:] = state.adjacencies[members].sum(axis=0)
+    state.counts[:] = directed_counts(data, state)
     state.coordinates[:] = coordinates_of(sigma_h / float(state.delta), state.centre)
     return sigma_h
 
 
 def update_kinds(rng, data, state):
     joined = state.adjacencies | np.swapaxes(state.adjacencies, 1, 2)
-    counts, n = joined[state.members].sum(axis=0), int(state.members.sum())
-    absent, common, varying, rare, usual = state.kinds
-    kinds_of_pairs, edges_of_pairs = [], []
-    for i, j in itertools.combinations(range(len(counts)), 2):
-        if data.free[i, j]:
-            k = counts[i, j]
-            weights = [
-                absent * rare**k * (1 - rare) ** (n - k),
-                common * usual**k * (1 - usual) ** (n - k),
-                varying * np.mean([(x / 16) ** k * (1 - x / 16) ** (n - k) for x in range(1, 16)]),
-            ]
-            kinds_of_pairs.append(one_of(rng, weights))
-            edges_of_pairs.append(k)
-    kinds_of_pairs, edges_of_pairs = np.array(kinds_of_pairs), np.array(edges_of_pairs)
-    sizes = np.array([(kinds_of_pairs == kind).sum() for kind in range(3)])
-    edges = np.array([edges_of_pairs[kinds_of_pairs == kind].sum() for kind in range(3)])
-    parameters = sizes + np.array([len(counts) / 2, 0.5, 0.5])
+    absent, common, varying, rare, usual, different = state.kinds
+    groups = [state.members & (data.groups == group) for group in (0, 1)]
+    n_kinds = 4 if data.groups.any() else 3
+    frequencies = [frequency for frequency, _ in naive.frequencies_of_pairs(state.kinds)]
+    sizes = np.zeros(n_kinds)
+    edges = {0: [], 16: []}  # of all tasks with the frequency of this place
+    for i, j in itertools.combinations(range(joined.shape[1]), 2):
+        if not data.free[i, j]:
+            continue
+        patterns = [joined[which, i, j] for which in groups]
+        k, n = sum(map(np.sum, patterns)), sum(map(len, patterns))
+        weights = [
+            absent * rare**k * (1 - rare) ** (n - k),
+            common * usual**k * (1 - usual) ** (n - k),
+            varying * np.mean([(x / 16) ** k * (1 - x / 16) ** (n - k) for x in range(1, 16)]),
+        ]
+        of_groups = [
+            np.array([np.prod(np.where(pattern, f, 1 - f)) for f in frequencies])
+            for pattern in patterns
+        ]
+        if n_kinds == 4:
+            places = naive.places_of_different_pairs()
+            weights.append(
+                different * np.mean([of_groups[0][a] * of_groups[1][b] for a, b in places])
+            )
+        kind = one_of(rng, weights)
+        sizes[kind] += 1
+        chosen = {0: (0, 0), 1: (16, 16), 2: (8, 8)}.get(kind) or draw_places(rng, *of_groups)
+        for place, pattern in zip(chosen, patterns, strict=True):
+            if place in edges:
+                edges[place] += pattern.tolist()
+    parameters = sizes + np.array([joined.shape[1] / 2, 0.5, 0.5, 0.5])[:n_kinds]
     shares = np.array([rng.standard_gamma(each) for each in parameters])
-    state.kinds[:3] = np.maximum(shares / shares.sum(), 1e-12)
-    state.kinds[3] = beta(rng, 0.5 + edges[0], 9.5 + n * sizes[0] - edges[0])
-    state.kinds[4] = beta(rng, 9.5 + edges[1], 0.5 + n * sizes[1] - edges[1])
+    shares = np.maximum(shares / shares.sum(), 1e-12)
+    state.kinds[:3] = shares[:3]
+    state.kinds[5] = shares[3] if n_kinds == 4 else 0.0
+    state.kinds[3] = beta(rng, 0.5 + sum(edges[0]), 9.5 + len(edges[0]) - sum(edges[0]))
+    state.kinds[4] = beta(rng, 9.5 + sum(edges[16]), 0.5 + len(edges[16]) - sum(edges[16]))
+
+
+def differences(data, state):
+    """Probabilities of all differences of places, second group minus first, for every pair."""
+    joined = state.adjacencies | np.swapaxes(state.adjacencies, 1, 2)
+    p = joined.shape[1]
+    groups = [state.members & (data.groups == group) for group in (0, 1)]
+    frequencies, weights = np.transpose(naive.frequencies_of_pairs(state.kinds))
+    places = naive.places_of_different_pairs()
+    found = np.zeros((p, p, 33))
+    for i, j in itertools.combinations(range(p), 2):
+        first, second = (
+            [np.prod(np.where(joined[which, i, j], f, 1 - f)) for f in frequencies]
+            for which in groups
+        )
+        if data.free[i, j]:
+            found[i, j, 16] = np.sum(weights * first * second)
+            for place, other in places:
+                weight = state.kinds[5] / len(places)
+                found[i, j, 16 + other - place] += weight * first[place] * second[other]
+        else:
+            found[i, j, 16] = 1.0
+        found[i, j] /= found[i, j].sum()
+        found[j, i] = found[i, j]
+    return found
 
 
 def update_missing_values(rng, data, state, sigma_h):
@@ -762,7 +851,10 @@ def run_chain(data, state, rng, n_rounds, *, adapts):
         now = ChainTrace(
             psi=sigma_h / delta,
             delta=delta,
-            kinds=state.kinds.copy() if len(state.kinds) else np.full(5, np.nan),
+            kinds=state.kinds.copy() if len(state.kinds) else np.full(6, np.nan),
+            differences=differences(data, state)
+            if data.groups.any() and len(state.kinds)
+            else np.zeros((0, 0, 0)),
             log_density=likelihood
             + log_prior_of_delta(delta)
             + log_probability_of_edges(data, state)
@@ -795,7 +887,7 @@ def run_chain(data, state, rng, n_rounds, *, adapts):
                 state = learn_coordinates(state)
                 find_step_size(rng, data, state)
     trace = {name: np.array(values) for name, values in rounds.items()}
-    for name in ("log_odds", "scatters", "row_means"):
+    for name in ("log_odds", "differences", "scatters", "row_means"):
         trace[name] = trace[name].mean(axis=0)
     for name in ("end_counts", "n_divergent"):
         trace[name] = trace[name].sum(axis=0)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from chain_problems import (
     KINDS,
+    KINDS_OF_GROUPS,
     MIXED_TIES,
     assert_same,
     chain_of,
@@ -30,6 +31,12 @@ SETTINGS = {
     "kinds of pairs": {"prior": KINDS, "agreement": 1.5, "edge_costs": 0.7},
     "kinds, held": {"prior": KINDS, "samples_kinds": False},
     "kinds, knowledge": {"prior": KINDS, "constraints": some_constraints(4)},
+    "groups": {"prior": KINDS_OF_GROUPS, "groups": [0, 1, 1], "agreement": 1.5},
+    "groups, knowledge": {
+        "prior": KINDS_OF_GROUPS,
+        "groups": [1, 0, 1],
+        "constraints": some_constraints(4),
+    },
     "missing values": {"tasks": incomplete_tasks(), "prior": KINDS, "agreement": 0.8},
 }
 
@@ -79,7 +86,8 @@ import sys
 from numba import config
 from chain_problems import *
 from mtgbn.chain.run import run_chain
-options = {"constraints": some_constraints(4), "agreement": 0.8, "n_moves": 60, "prior": KINDS}
+options = {"constraints": some_constraints(4), "agreement": 0.8, "n_moves": 60}
+options |= {"prior": KINDS_OF_GROUPS, "groups": [0, 1, 1]}
 data, state = chain_of(incomplete_tasks(), **options)
 assert np.diff(data.row_starts).min() > 0
 trace, end = run_chain(data, state, np.random.default_rng(1), 4, adapts=True)

@@ -18,7 +18,7 @@ from scipy.special import betaln, log_expit
 from mtgbn.chain.state import copy_of, with_edge_prior
 from mtgbn.chain.updates.membership import reassign_members
 from mtgbn.graphs.dags import topological_order
-from mtgbn.model.edge_prior import EdgePrior
+from mtgbn.model.edge_prior import EdgePrior, single_prior
 from mtgbn.tasks import Tasks
 
 GRAPHS = np.array([*MIXED_GRAPHS, MIXED_GRAPHS[0], dag(4, (2, 3)), dag(4)])
@@ -56,8 +56,8 @@ def test_it_is_its_twin(similarity, agreement, knows):
     assert len(seen) > 3
 
 
-@pytest.mark.parametrize("single_prior", [None, EdgePrior(0.35, np.inf)])
-def test_given_the_graphs_every_membership_has_its_probability(single_prior):
+@pytest.mark.parametrize("of_single", [None, EdgePrior(0.35, np.inf)])
+def test_given_the_graphs_every_membership_has_its_probability(of_single):
     """Every set of members has the probability that the priors and the likelihoods say."""
     m, p = 3, 4
     rng = np.random.default_rng(0)
@@ -68,8 +68,8 @@ def test_given_the_graphs_every_membership_has_its_probability(single_prior):
     advantages = np.array([0.3, -0.8, 1.2])
     prior = EdgePrior(0.15, 0.4)
     data, state = chain_of(start=adjacencies, prior=prior)
-    state = with_edge_prior(state, prior, single_prior)
-    single_prior = prior.single() if single_prior is None else single_prior
+    state = with_edge_prior(state, prior, of_single)
+    of_single = single_prior(prior) if of_single is None else of_single
     sets = list(itertools.product((False, True), repeat=m))
     logarithms = []
     for each in map(np.array, sets):
@@ -77,7 +77,7 @@ def test_given_the_graphs_every_membership_has_its_probability(single_prior):
         logarithms.append(
             betaln(k + 1, m - k + 1)
             + prior.log_probability(joined[each].sum(axis=0), k)
-            + single_prior.log_probability(joined[~each].sum(axis=0), m - k)
+            + of_single.log_probability(joined[~each].sum(axis=0), m - k)
             + advantages[each].sum()
         )
     expected = np.exp(np.array(logarithms) - max(logarithms))
@@ -98,7 +98,7 @@ def test_certain_members():
     members = np.empty((2, 6), dtype=bool)
     repeat_update_of_membership(np.random.default_rng(1), data, state, advantages, members)
     np.testing.assert_array_equal(members, [advantages > 0] * 2)
-    np.testing.assert_array_equal(state.counts, GRAPHS[advantages > 0].sum(axis=0))
+    np.testing.assert_array_equal(state.counts[0], GRAPHS[advantages > 0].sum(axis=0))
 
 
 # Changes of the membership and the graph at once.
@@ -141,7 +141,7 @@ def reassigned(data, state, sigma_h, single_graphs):
             state.adjacencies[t] = candidates[int(np.argmax(values))]
             state.orders[t] = topological_order(state.adjacencies[t])
             state.ties[t] = state.members[t]  # until they are drawn
-    state.counts[:] = state.adjacencies[state.members].sum(axis=0)
+    state.counts[0] = state.adjacencies[state.members].sum(axis=0)
     return state
 
 

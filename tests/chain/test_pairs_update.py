@@ -6,12 +6,20 @@ import naive
 import naive_updates
 import numpy as np
 import pytest
-from chain_problems import KINDS, assert_same, chain_of, some_arrays, some_constraints
+from chain_problems import (
+    KINDS,
+    KINDS_OF_GROUPS,
+    assert_same,
+    chain_of,
+    some_arrays,
+    some_constraints,
+)
 from numpy.testing import assert_allclose
 from sampling_oracles import MIXED_GRAPHS, dag
 
 from mtgbn.chain.state import copy_of
-from mtgbn.chain.updates.pairs import update_kinds, update_pairs
+from mtgbn.chain.updates.kinds import update_kinds
+from mtgbn.chain.updates.pairs import update_pairs
 from mtgbn.chain.updates.sigma_h import contiguous_factor
 from mtgbn.search.knowledge import no_constraints
 from mtgbn.tasks import Tasks
@@ -29,6 +37,7 @@ SETTINGS = {
     "directions": {"agreement": 1.5},
     "costs": {"edge_costs": np.array([0.1, 3.0, 0.5, 0.0, 1.0])},
     "knowledge": {"constraints": some_constraints(4), "agreement": 0.7},
+    "groups": {"groups": [0, 1, 1, 0, 1], "agreement": 1.5},
     "at most one parent": {"constraints": no_constraints(4)._replace(max_parents=1)},
 }
 
@@ -54,7 +63,7 @@ def test_they_are_their_twins(setting, members, has_own):
         start=start,
         members=MEMBERS[members],
         ties=TIES if has_own else True,
-        prior=KINDS,
+        prior=KINDS_OF_GROUPS if setting == "groups" else KINDS,
         **SETTINGS[setting],
     )
     twin, before = copy_of(state), copy_of(state)
@@ -71,21 +80,27 @@ def test_they_are_their_twins(setting, members, has_own):
     is_member = np.array(MEMBERS[members])
     assert (state.adjacencies[~is_member] == before.adjacencies[~is_member]).all()
     assert (state.adjacencies != before.adjacencies).any() == is_member.any()
-    assert (state.kinds != before.kinds).all()
+    assert ((state.kinds != before.kinds) | (before.kinds == 0)).all()
 
 
 @pytest.mark.parametrize(
-    ("agreement", "ties"),
-    [(np.inf, True), (0.8, True), (np.inf, [[True, False], [False, True], [True, True]])],
+    ("agreement", "ties", "groups"),
+    [
+        (np.inf, True, None),
+        (0.8, True, None),
+        (np.inf, [[True, False], [False, True], [True, True]], None),
+        (np.inf, True, [0, 1, 1]),
+    ],
 )
-def test_a_pair_has_the_distribution_of_all_its_patterns_and_elements(agreement, ties):
+def test_a_pair_has_the_distribution_of_all_its_patterns_and_elements(agreement, ties, groups):
     """Two variables, three tasks with fixed orders: eight patterns of edges, by brute force.
 
     Updates reach correlations in sigma_h that are a multiple of .05 away from the first one.
     """
     rng = np.random.default_rng(0)
     tasks = Tasks.from_arrays([rng.standard_normal((12, 2)) for _ in range(3)])
-    data, state = chain_of(tasks, prior=KINDS, agreement=agreement, ties=ties)
+    kinds = KINDS if groups is None else KINDS_OF_GROUPS
+    data, state = chain_of(tasks, prior=kinds, agreement=agreement, ties=ties, groups=groups)
     state.orders[:] = [[0, 1], [1, 0], [0, 1]]
     edges = [(0, 0, 1), (1, 1, 0), (2, 0, 1)]
     correlations, scale = np.arange(-0.96, 0.99, 0.05), np.sqrt(9.0 * 8.0)
@@ -95,7 +110,10 @@ def test_a_pair_has_the_distribution_of_all_its_patterns_and_elements(agreement,
         for edge, is_there in zip(edges, pattern, strict=True):
             state.adjacencies[edge] = is_there
         forward = state.adjacencies[:, 0, 1].sum()
-        prior = naive.log_probability_of_pair(KINDS, sum(pattern), 3 - sum(pattern))
+        of_groups = [
+            [pattern[t] for t in range(3) if data.groups[t] == group] for group in (0, 1)
+        ]
+        prior = naive_updates.log_probability_of_patterns(kinds, *of_groups)
         prior += naive.log_probability_of_directions(
             np.array([[0, forward], [sum(pattern) - forward, 0]]), agreement
         )
@@ -108,7 +126,7 @@ def test_a_pair_has_the_distribution_of_all_its_patterns_and_elements(agreement,
             )
     expected = np.exp(values - values.max())
     expected /= expected.sum()
-    state.counts[:] = state.adjacencies.sum(axis=0)
+    state.counts[:] = naive_updates.directed_counts(data, state)
     sigma_h = np.array([[9.0, scale * correlations[20]], [scale * correlations[20], 8.0]])
     factor = contiguous_factor(state.centre)
     n_draws = 100_000
@@ -128,20 +146,27 @@ def test_a_pair_has_the_distribution_of_all_its_patterns_and_elements(agreement,
     assert expected.sum(axis=1).min() > 0.001
 
 
-def test_kinds_have_the_distribution_of_their_conjugate_prior():
+@pytest.mark.parametrize("has_groups", [False, True])
+def test_kinds_have_the_distribution_of_their_conjugate_prior(has_groups):
     """Without members nothing is known: shares are Dirichlet, frequencies Beta."""
-    data, state = chain_of(TASKS, members=[False] * 5, prior=KINDS)
+    groups = [0, 1, 1, 0, 0] if has_groups else None
+    prior = KINDS_OF_GROUPS if has_groups else KINDS
+    data, state = chain_of(TASKS, members=[False] * 5, prior=prior, groups=groups)
     rng = np.random.default_rng(2)
-    draws = np.empty((4000, 5))
+    draws = np.empty((6000, 6))
     for k in range(len(draws)):
         update_kinds(rng, data, state)
         draws[k] = state.kinds
+    if not has_groups:
+        assert not draws[:, 5].any()
     # p/2 for absent pairs, 1/2 for the others, of which there are six in all.
-    parameters = np.array([2.0, 0.5, 0.5])
-    expected = [*(parameters / parameters.sum()), 0.05, 0.95]
-    total = parameters.sum()
-    sds = [np.sqrt(e * (1 - e) / (total + 1)) for e in expected[:3]]
-    sds += [np.sqrt(0.05 * 0.95 / 11)] * 2
+    parameters = np.array([2.0, 0.5, 0.5, *[0.5] * has_groups])
+    shares = parameters / parameters.sum()
+    sds = np.sqrt(shares * (1 - shares) / (parameters.sum() + 1))
+    of_frequencies = np.sqrt(0.05 * 0.95 / 11)
+    expected = np.array([*shares[:3], 0.05, 0.95, *shares[3:]])
+    sds = np.array([*sds[:3], of_frequencies, of_frequencies, *sds[3:]])
+    draws = draws[:, : len(expected)]
     # Kinds and shares are drawn in turns: with six pairs about ten rounds make one independent draw.
-    errors = np.array(sds) / np.sqrt(len(draws) / 10)
+    errors = sds / np.sqrt(len(draws) / 10)
     assert (np.abs(draws.mean(axis=0) - expected) < 4.5 * errors).all()

@@ -20,7 +20,8 @@ from scipy.stats import beta, binom, invgamma, invwishart, kstest
 from mtgbn.chain.run import run_chain
 from mtgbn.chain.state import copy_of
 from mtgbn.graphs.dags import topological_order
-from mtgbn.model.edge_prior import EdgePrior, PairKinds
+from mtgbn.model.edge_prior import EdgePrior, single_prior
+from mtgbn.model.pair_kinds import PairKinds
 from mtgbn.model.unstructured import TYPICAL_DELTA
 from mtgbn.search.knowledge import Constraints, no_constraints
 from mtgbn.simulate import simulate_tasks
@@ -224,7 +225,7 @@ def test_membership_keeps_its_prior():
     for number in range(3):
         assert abs(deviations(n_members == number, 1 / 3, n_members)) < MOST_DEVIATIONS
     # Edges are those of a mixture: with fewer than two members no edge is shared.
-    expected = total_edges(3, 2, [PRIOR, PRIOR.single(), PRIOR.single()])
+    expected = total_edges(3, 2, [PRIOR, single_prior(PRIOR), single_prior(PRIOR)])
     assert_edges(found["n_edges"], expected)
 
 

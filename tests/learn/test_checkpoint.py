@@ -19,7 +19,8 @@ from mtgbn.learn.checkpoint import Checkpoint
 from mtgbn.learn.joint import Iteration, JointState
 from mtgbn.learn.min_strength import MinStrength
 from mtgbn.learn.record import Record
-from mtgbn.model.edge_prior import EdgePrior, PairKinds
+from mtgbn.model.edge_prior import EdgePrior
+from mtgbn.model.pair_kinds import PairKinds
 from mtgbn.paper import PaperMTGBN
 from mtgbn.paper.em import EMState
 from mtgbn.paper.hmc import HMCState

@@ -14,8 +14,9 @@ from mtgbn.graphs import cpdag, is_dag, skeleton
 from mtgbn.learn import AVG, MTGBN, SIG
 from mtgbn.learn.joint import Iteration, JointState
 from mtgbn.learn.ordering import Ordering, _sums
-from mtgbn.model.edge_prior import PairKinds, edge_counts
+from mtgbn.model.edge_prior import edge_counts
 from mtgbn.model.edge_prior_setting import edge_prior_of
+from mtgbn.model.pair_kinds import PairKinds
 from mtgbn.paper import PaperMTGBN
 from mtgbn.paper.em import EMState
 from mtgbn.search import Knowledge

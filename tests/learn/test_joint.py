@@ -15,7 +15,7 @@ from mtgbn.learn import MTGBN
 from mtgbn.learn.joint_map import advance_map
 from mtgbn.learn.joint_posterior import N_BLOCKS, advance_posterior
 from mtgbn.learn.starts import start
-from mtgbn.model.edge_prior import PairKinds
+from mtgbn.model.pair_kinds import PairKinds
 from mtgbn.search import Knowledge
 from mtgbn.simulate import simulate_tasks
 from mtgbn.tasks import Tasks

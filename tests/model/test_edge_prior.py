@@ -3,7 +3,6 @@
 import itertools
 from typing import NamedTuple
 
-import naive
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,28 +15,29 @@ from numba import njit
 from scipy.integrate import quad
 from scipy.optimize import minimize
 from scipy.special import beta as beta_function
-from scipy.special import comb, expit, logit
+from scipy.special import expit, logit
 from scipy.stats import bernoulli, beta
 
 from mtgbn.errors import InputError
 from mtgbn.model.edge_prior import (
     EdgePrior,
     EdgeTerms,
-    PairKinds,
     add_log_odds,
+    directed_counts,
     edge_counts,
     edge_terms,
     estimate_edge_prior,
-    first_kinds,
     free_pairs,
     log_odds_of_directions,
     log_odds_of_edge,
     log_probability_of_edges,
     one_way_log_odds,
+    single_prior,
     smoothed_density,
     softplus,
 )
 from mtgbn.model.edge_prior_setting import EdgePriorChoice, arranged, edge_prior_of
+from mtgbn.model.pair_kinds import PairKinds
 
 PRIORS = [EdgePrior(0.3, 4.0), EdgePrior(0.05, 0.2), EdgePrior(0.7, 100.0), EdgePrior(0.2, np.inf)]
 
@@ -304,55 +304,6 @@ def test_the_smoothed_density_is_that_of_all_graphs():
     assert smoothed_density(counts, 3, free) == (7 + 1) / (18 + 2)
 
 
-# Kinds of pairs.
-
-KINDS = [
-    PairKinds(0.8, 0.15, 0.05, 0.01, 0.97),
-    PairKinds(0.2, 0.3, 0.5, 0.2, 0.6),
-    PairKinds(1 - 2e-12, 1e-12, 1e-12, 1e-12, 1 - 1e-12),
-]
-
-
-@pytest.mark.parametrize("kinds", KINDS)
-@pytest.mark.parametrize("n", [1, 2, 7, 40])
-def test_the_table_of_the_kinds_sums_over_all_frequencies(kinds, n):
-    table = kinds.log_table(n)
-    expected = [naive.log_probability_of_pair(kinds, c, n - c) for c in range(n + 1)]
-    np.testing.assert_allclose(table, expected, rtol=1e-9, atol=1e-11)
-    # All patterns of n tasks together.
-    assert np.sum(np.exp(table) * comb(n, np.arange(n + 1))) == pytest.approx(1)
-    # The odds of one more task.
-    more = kinds.log_table(n + 1)
-    expected = more[1:] - more[:-1]
-    np.testing.assert_allclose(kinds.log_odds(np.arange(n + 1), n), expected, rtol=1e-12)
-
-
-def test_many_tasks_do_not_make_the_table_underflow():
-    table = PairKinds(0.9, 0.05, 0.05, 1e-9, 1 - 1e-9).log_table(5000)
-    assert np.isfinite(table).all()
-    assert table[0] == pytest.approx(np.log(0.9), abs=1e-3)
-    assert table[-1] == pytest.approx(np.log(0.05), abs=1e-3)
-
-
-@pytest.mark.parametrize("kinds", KINDS[:2])
-def test_density_and_similarity_are_moments_of_the_frequencies(kinds):
-    frequencies, weights = np.transpose(naive.frequencies_of_pairs(kinds))
-    mean = weights @ frequencies
-    variance = weights @ (frequencies - mean) ** 2
-    assert kinds.density == pytest.approx(mean)
-    # A Beta distribution has the variance r (1 - r)/(1 + s).
-    assert kinds.similarity == pytest.approx(mean * (1 - mean) / variance - 1)
-    assert kinds.single() == (pytest.approx(mean), np.inf)
-
-
-def test_chains_begin_with_as_many_edges_as_the_pooled_graph():
-    for density in (0.02, 0.3, 0.9):
-        kinds = first_kinds(density)
-        assert kinds.absent + kinds.common + kinds.varying == pytest.approx(1)
-        assert kinds.common + kinds.varying == pytest.approx(density)
-        assert min(kinds) > 0
-
-
 # Directions.
 
 
@@ -394,9 +345,9 @@ def test_unrelated_directions_say_nothing():
 
 
 @njit(error_model="numpy")
-def add_log_odds_and_sum(terms, adjacencies, members, counts, free, log_odds):
+def add_log_odds_and_sum(terms, adjacencies, members, groups, counts, free, log_odds):
     """Both sums over all edges; they are inlined where they are called, here once for all tests."""
-    add_log_odds(terms, adjacencies, members, counts, log_odds)
+    add_log_odds(terms, adjacencies, members, groups, counts, log_odds)
     return log_probability_of_edges(terms, adjacencies, members, counts, free)
 
 
@@ -412,20 +363,21 @@ class PriorOfChain(NamedTuple):
     kinds: np.ndarray
 
 
-def compiled_sums(prior, agreement, adjacencies, members, free=None):
+def compiled_sums(prior, agreement, adjacencies, members, free=None, groups=None):
     """Log odds of every edge, and the joint log probability."""
     m, p, _ = adjacencies.shape
     state = PriorOfChain(
-        prior.matrix(p),
+        single_prior(prior).matrix(p),
         np.array(float(prior.similarity)),
         SINGLE.matrix_of_log_odds(p),
         np.array(prior if isinstance(prior, PairKinds) else (), dtype=float),
     )
-    terms = edge_terms(state, float(agreement), members.sum())
+    groups = np.zeros(m, dtype=np.int64) if groups is None else groups
+    terms = edge_terms(state, float(agreement), members, groups)
     free = np.ones((p, p), dtype=bool) if free is None else free
     log_odds = np.ones((m, p, p))
-    counts = adjacencies[members].sum(axis=0)
-    value = add_log_odds_and_sum(terms, adjacencies, members, counts, free, log_odds)
+    counts = directed_counts(adjacencies, members, groups)
+    value = add_log_odds_and_sum(terms, adjacencies, members, groups, counts, free, log_odds)
     return log_odds - 1, value  # they are added
 
 
@@ -492,11 +444,11 @@ def test_the_graphs_of_one_task_have_probabilities_that_sum_to_one():
     p, rng = 4, np.random.default_rng(0)
     prior = EdgePrior(0.15, 0.4)
     single = SINGLE.matrix_of_log_odds(p)
-    terms = EdgeTerms(prior.matrix(p), prior.similarity, 1.5, single, 6, np.empty((0, 0)))
+    terms = EdgeTerms(prior.matrix(p), prior.similarity, 1.5, single, 6, np.empty((0, 0, 0)))
     counts = np.triu(rng.integers(0, 3, (p, p)), 1)
     places = np.argwhere(np.triu(np.ones((p, p), dtype=bool), 1))
     odds = np.array(
-        [log_odds_of_edge(terms, i, j, counts[i, j], counts[j, i], 5) for i, j in places]
+        [log_odds_of_edge(terms, i, j, counts[i, j], counts[j, i], 0, 0, 5) for i, j in places]
     )
     assert [softplus(each) for each in odds] == pytest.approx(np.logaddexp(0, odds), rel=1e-14)
     total = 0.0

@@ -199,7 +199,7 @@ SMALL_PROBLEM = """
 import numpy as np, sys
 from numba import config
 from mtgbn.model.coordinates import log_posterior_unconstrained
-from mtgbn.model.edge_prior import EdgeTerms, add_log_odds, log_probability_of_edges
+from mtgbn.model.edge_prior import EdgeTerms, add_log_odds, directed_counts, log_probability_of_edges
 from mtgbn.model.family_terms import family_terms
 from mtgbn.model.log_determinants import LANES
 from mtgbn.paper.posterior import build_posterior, log_posterior
@@ -219,13 +219,16 @@ members = np.arange(m) % 3 > 0
 terms = family_terms(adjacencies, np.tile(members[:, None], (1, p)), scatters, np.full(m, 12.0), 2.5)
 posterior = posterior._replace(terms=terms, prior_scales=np.ones(p))
 numbers.append(log_posterior_unconstrained(x, posterior, np.eye(p) + 0.2))
-tables = np.log(np.linspace(0.9, 0.1, 2 * (members.sum() + 2))).reshape(2, -1)
+groups = np.arange(m) % 2
+n_second = groups[members].sum()
+shape = 3, members.sum() - n_second + 2, n_second + 2
+tables = np.log(np.linspace(0.9, 0.1, np.prod(shape))).reshape(shape)
 single = np.full((p, p), -2.0)
 edges = EdgeTerms(np.full((p, p), 0.1), 3.0, 2.0, single, members.sum(), tables)
-counts = adjacencies[members].sum(axis=0)
+counts = directed_counts(adjacencies, members, groups)
 free = ~np.eye(p, dtype=bool)
 log_odds = np.zeros((m, p, p))
-add_log_odds(edges, adjacencies, members, counts, log_odds)
+add_log_odds(edges, adjacencies, members, groups, counts, log_odds)
 value = log_probability_of_edges(edges, adjacencies, members, counts, free)
 numbers.append((value, log_odds))
 flat = np.concatenate([np.r_[value, gradient.ravel()] for value, gradient in numbers])

@@ -12,8 +12,9 @@ from mtgbn._utils.compiled import kernel
 from mtgbn.chain.likelihoods import log_likelihoods
 from mtgbn.chain.updates.delta import DELTA_STEPS, TARGET_DELTA_ACCEPTANCE, update_delta
 from mtgbn.chain.updates.graphs import update_graphs
+from mtgbn.chain.updates.kinds import add_differences, update_kinds
 from mtgbn.chain.updates.membership import update_membership
-from mtgbn.chain.updates.pairs import update_kinds, update_pairs
+from mtgbn.chain.updates.pairs import update_pairs
 from mtgbn.chain.updates.sigma_h import TARGET_ACCEPTANCE, update_sigma_h
 from mtgbn.chain.updates.ties import (
     log_probability_of_few_own,
@@ -84,8 +85,10 @@ def _record(data, state, sigma_h, k, trace):
     counts, end_counts, psi = state.counts, trace.end_counts, trace.psi
     delta = state.delta[()]
     m, p, _ = scatters.shape
-    terms = edge_terms(state, data.agreement, members.sum())
-    add_log_odds(terms, adjacencies, members, counts, trace.log_odds)
+    terms = edge_terms(state, data.agreement, members, data.groups)
+    add_log_odds(terms, adjacencies, members, data.groups, counts, trace.log_odds)
+    if trace.differences.size:
+        add_differences(data, state, trace.differences)
     ties, scales, own_share = state.ties, data.single_scales, state.own_share[()]
     values = np.empty((m, p))
     log_likelihoods(adjacencies, scatters, data.ns, scales, ties, sigma_h, delta, values)

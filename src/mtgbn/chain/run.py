@@ -54,7 +54,8 @@ def run_chain(
     another run goes on.
     """
     m, p, _ = state.scatters.shape
-    state, trace = copy_of(state), empty_trace(n_rounds, m, p)
+    has_groups = bool(data.groups.any()) and state.kinds.size > 0
+    state, trace = copy_of(state), empty_trace(n_rounds, m, p, has_groups)
     portion = int(np.clip(_PORTION // (m * p), 1, _LARGEST_PORTION))
     if data.incomplete.size:
         portion = 1  # the update of missing values follows every round
@@ -84,6 +85,7 @@ def run_chain(
     n_moves = max(n_rounds * data.n_moves, 1)
     return trace._replace(
         log_odds=trace.log_odds / max(n_rounds, 1),
+        differences=trace.differences / max(n_rounds, 1),
         move_frequencies=trace.move_frequencies / n_moves,
         scatters=trace.scatters / max(n_rounds, 1),
         row_means=trace.row_means / max(n_rounds, 1),

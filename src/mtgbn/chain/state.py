@@ -10,7 +10,14 @@ from typing import NamedTuple
 import numpy as np
 
 from mtgbn.graphs.dags import descendants, topological_order
-from mtgbn.model.edge_prior import EdgePrior, PairKinds, free_pairs, one_way_log_odds
+from mtgbn.model.edge_prior import (
+    EdgePrior,
+    directed_counts,
+    free_pairs,
+    one_way_log_odds,
+    single_prior,
+)
+from mtgbn.model.pair_kinds import N_PLACES, PairKinds
 from mtgbn.model.posterior import HyperPrior
 from mtgbn.model.unstructured import unstructured_sigma_h
 from mtgbn.search.knowledge import Constraints
@@ -36,6 +43,8 @@ class ChainData(NamedTuple):
     ----------
     ns : array (m,)
         Degrees of freedom of the scatters.
+    groups : array (m,) of int
+        1 for the tasks of the second group, 0 for all others; without groups, 0 for all.
     psi_scales : array (p,)
         Diagonal of the scale matrix of the prior of Psi = sigma_h / delta.
     log_determinant_coefficient : float
@@ -76,6 +85,7 @@ class ChainData(NamedTuple):
     """
 
     ns: np.ndarray
+    groups: np.ndarray
     psi_scales: np.ndarray
     log_determinant_coefficient: float
     single_scales: np.ndarray
@@ -115,7 +125,7 @@ class ChainState(NamedTuple):
         delta, and the step size of the Metropolis steps for ln delta.
     density, similarity, single_log_odds : array (p, p), (), (p, p)
         The edge prior: r of every pair, s, and the log prior odds of every edge in a single task.
-    kinds : array (5,)
+    kinds : array (6,)
         The kinds of pairs in place of r and s, fields as in `PairKinds`; or without any element.
     adjacencies : array (m, p, p) of bool
     orders : array (m, p)
@@ -127,8 +137,8 @@ class ChainState(NamedTuple):
         families: their parameters are learned from the task's own data.
     own_share : array ()
         A priori, the share of own families among those of members.
-    counts : array (p, p)
-        Members that have i -> j.
+    counts : array (2, p, p)
+        Members that have i -> j: all members, and those of the second group.
     scatters : array (m, p, p)
         Scatters of the data, with the present draw of missing values.
     rows : array (rows, p)
@@ -171,8 +181,11 @@ class ChainTrace(NamedTuple):
     psi : array (rounds, p, p)
         sigma_h / delta.
     delta : array (rounds,)
-    kinds : array (rounds, 5)
+    kinds : array (rounds, 6)
         nan where the edge prior is fixed.
+    differences : array (p, p, differences)
+        Mean over the rounds of the probabilities of all differences between the frequencies of a pair
+        in the two groups; see `add_differences`. Without groups it has no element.
     log_density : array (rounds,)
         Log density of data, graphs, membership, ties and ln delta, given Psi, the edge prior and the
         share of own families, minus the costs of all edges.
@@ -199,6 +212,7 @@ class ChainTrace(NamedTuple):
     psi: np.ndarray
     delta: np.ndarray
     kinds: np.ndarray
+    differences: np.ndarray
     log_density: np.ndarray
     n_edges: np.ndarray
     acceptance: np.ndarray
@@ -219,6 +233,7 @@ def chain_data(
     *,
     agreement: float = np.inf,
     edge_costs: np.ndarray | float = 0.0,
+    groups: np.ndarray | None = None,
     n_moves: int,
     most_own: int | None = None,
     samples_delta: bool = True,
@@ -228,7 +243,8 @@ def chain_data(
 ) -> ChainData:
     """Gather what is given to a chain; the prior of Psi is centred at the pooled variances.
 
-    ``most_own`` is that of `most_own_families`, unless it is given.
+    ``most_own`` is that of `most_own_families`, unless it is given. ``groups`` (m,) has two different
+    numbers, 0 and 1, if there are groups.
     """
     scatters, p = tasks.scatters, tasks.n_variables
     most_own = most_own_families(p) if most_own is None else most_own
@@ -241,6 +257,7 @@ def chain_data(
     rows = [tasks.incomplete[t] for t in incomplete]
     return ChainData(
         ns=np.array(tasks.ns),
+        groups=np.array(np.zeros(len(tasks)) if groups is None else groups, dtype=np.int64),
         psi_scales=psi_scales,
         log_determinant_coefficient=HyperPrior(psi_scales).coefficient,
         single_scales=single_scales(scatters, tasks.ns),
@@ -300,16 +317,16 @@ def first_state(
         step_size=np.array(0.0),
         delta=np.array(float(delta)),
         delta_step=np.array(_FIRST_DELTA_STEP),
-        density=edge_prior.matrix(p),
+        density=single_prior(edge_prior).matrix(p),
         similarity=np.array(float(edge_prior.similarity)),
-        single_log_odds=edge_prior.single().matrix_of_log_odds(p),
+        single_log_odds=single_prior(edge_prior).matrix_of_log_odds(p),
         kinds=_kinds_of(edge_prior),
         adjacencies=graphs,
         orders=np.array([topological_order(graph) for graph in graphs]),
         members=np.ones(m, dtype=bool),
         ties=np.ones((m, p), dtype=bool),
         own_share=np.array(FIRST_OWN_SHARE if data.samples_ties else 0.0),
-        counts=graphs.sum(axis=0),
+        counts=directed_counts(graphs, np.ones(m, dtype=bool), data.groups),
         scatters=scatters,
         rows=np.concatenate(rows) if rows else np.empty((0, p)),
         n_adapted=np.array(0),
@@ -336,7 +353,7 @@ def with_edge_prior(
     """The same state with another edge prior; None leaves single tasks with their own."""
     p = len(state.density)
     state = state._replace(
-        density=prior.matrix(p),
+        density=single_prior(prior).matrix(p),
         similarity=np.array(float(prior.similarity)),
         kinds=_kinds_of(prior),
     )
@@ -352,12 +369,13 @@ def copy_of(state: ChainState) -> ChainState:
     )
 
 
-def empty_trace(n_rounds: int, m: int, p: int) -> ChainTrace:
+def empty_trace(n_rounds: int, m: int, p: int, has_groups: bool = False) -> ChainTrace:
     """Room for a number of rounds of m tasks with p variables."""
     return ChainTrace(
         psi=np.empty((n_rounds, p, p)),
         delta=np.empty(n_rounds),
-        kinds=np.full((n_rounds, 5), np.nan),
+        kinds=np.full((n_rounds, len(PairKinds._fields)), np.nan),
+        differences=np.zeros((p, p, 2 * N_PLACES - 1) if has_groups else (0, 0, 0)),
         log_density=np.empty(n_rounds),
         n_edges=np.empty(n_rounds),
         acceptance=np.empty(n_rounds),

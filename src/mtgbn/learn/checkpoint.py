@@ -17,7 +17,8 @@ from mtgbn.errors import InputError
 from mtgbn.learn.joint import Iteration, JointState
 from mtgbn.learn.min_strength import MinStrength
 from mtgbn.learn.record import Record
-from mtgbn.model.edge_prior import EdgePrior, PairKinds
+from mtgbn.model.edge_prior import EdgePrior
+from mtgbn.model.pair_kinds import PairKinds
 from mtgbn.tasks import Tasks
 
 # Raised whenever a state means something else than before; 6: kinds of pairs.

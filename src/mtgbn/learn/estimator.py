@@ -18,7 +18,8 @@ from mtgbn.learn.ordering import Ordering, agreeing_members
 from mtgbn.learn.parameter_checks import ParameterTable, check_parameters
 from mtgbn.learn.parameters import Network, Parameters, posterior_network
 from mtgbn.learn.single_task import single_sigma_h
-from mtgbn.model.edge_prior import EdgePrior, PairKinds
+from mtgbn.model.edge_prior import EdgePrior
+from mtgbn.model.pair_kinds import PairKinds
 from mtgbn.search.knowledge import Constraints, Knowledge
 from mtgbn.tasks import Tasks
 

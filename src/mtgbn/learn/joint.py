@@ -21,8 +21,9 @@ from mtgbn.learn.single_task import (
     single_nu0,
     single_sigma_h,
 )
-from mtgbn.model.edge_prior import EdgePrior, PairKinds, agreement_of, free_pairs
+from mtgbn.model.edge_prior import EdgePrior, agreement_of, free_pairs, single_prior
 from mtgbn.model.edge_prior_setting import EdgePriorChoice
+from mtgbn.model.pair_kinds import PairKinds
 from mtgbn.search.knowledge import Constraints
 from mtgbn.search.methods import SearchSettings
 from mtgbn.tasks import Tasks
@@ -149,7 +150,7 @@ def averaged_log_odds(problem: JointProblem, state: JointState) -> np.ndarray:
     of_edge = logsumexp(-np.logaddexp(0.0, -by_chain), axis=0)
     averaged = of_edge - logsumexp(-np.logaddexp(0.0, by_chain), axis=0)
     prior = state.single_edge_prior or state.edge_prior
-    single = prior.single().matrix_of_log_odds(problem.tasks.n_variables)
+    single = single_prior(prior).matrix_of_log_odds(problem.tasks.n_variables)
     averaged[~(record.membership > 0.5)] = single
     return averaged - state.min_strength.costs(problem.tasks.ns)[:, None, None]
 

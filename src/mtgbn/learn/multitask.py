@@ -39,13 +39,14 @@ from mtgbn.learn.search_parameters import MAX_EFFORT
 from mtgbn.learn.single_task import own_families
 from mtgbn.learn.starts import start
 from mtgbn.model.arguments import check_delta
-from mtgbn.model.edge_prior import EdgePrior, PairKinds
+from mtgbn.model.edge_prior import EdgePrior
 from mtgbn.model.edge_prior_setting import (
     EdgePriorChoice,
     EdgePriorSetting,
     arranged,
     edge_prior_of,
 )
+from mtgbn.model.pair_kinds import PairKinds
 from mtgbn.search.knowledge import Knowledge
 from mtgbn.search.local_scores import gather_scores, log_odds_of_ties
 from mtgbn.search.methods import SearchSettings

@@ -27,6 +27,7 @@ from mtgbn.model.edge_prior import (
     agreement_of,
     log_odds_of_directions,
     one_way_log_odds,
+    single_prior,
 )
 from mtgbn.model.edge_prior_setting import EdgePriorChoice
 from mtgbn.search.knowledge import Constraints, check_constraints
@@ -171,7 +172,7 @@ def _learn_single(
         n_jobs=1,
         progress=no_progress,
     )
-    prior = edge_prior.prior.single()
+    prior = single_prior(edge_prior.prior)
     if not edge_prior.is_fixed:
         prior = prior._replace(density=float(density))
     sigma_h = single_sigma_h(task.scatters[0], task.ns[0])

@@ -13,6 +13,7 @@ from mtgbn.model.edge_prior import (
     EdgePrior,
     edge_counts,
     free_pairs,
+    single_prior,
     smoothed_density,
 )
 from mtgbn.model.edge_prior_setting import EdgePriorChoice
@@ -155,7 +156,7 @@ def search_single_task(
             seed=seed,
         )
 
-    prior = edge_prior.prior.single()
+    prior = single_prior(edge_prior.prior)
     graph = found(prior, search, None)
     for number in range(0 if edge_prior.is_fixed else _DENSITY_PASSES):
         density = smoothed_density(edge_counts([graph.adjacency]), 1, free)

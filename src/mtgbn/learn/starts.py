@@ -10,13 +10,8 @@ from mtgbn.learn.min_strength import MinStrength, resolve_min_strength
 from mtgbn.learn.parallel import Progress
 from mtgbn.learn.pooled import pooled_graphs
 from mtgbn.learn.single_task import learn_single_tasks
-from mtgbn.model.edge_prior import (
-    EdgePrior,
-    PairKinds,
-    edge_counts,
-    first_kinds,
-    smoothed_density,
-)
+from mtgbn.model.edge_prior import EdgePrior, edge_counts, smoothed_density
+from mtgbn.model.pair_kinds import PairKinds, first_kinds
 from mtgbn.tasks import Tasks
 
 # Chains that start at pooled graphs of nearly the same score, and at the dense pooled graph.

@@ -13,7 +13,7 @@ way only; what an edge costs. Other modules ask for odds and probabilities.
 """
 
 from collections.abc import Sequence
-from math import exp, log, log1p
+from math import log, log1p
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +23,7 @@ from scipy.special import expit, log_expit
 from mtgbn._utils.compiled import kernel
 from mtgbn.graphs import skeleton
 from mtgbn.model.log_determinants import LARGEST_PRODUCT, SMALLEST_PRODUCT
+from mtgbn.model.pair_kinds import PairKinds, write_log_table
 
 # Both parameters of the Beta distribution of directions, per task.
 _AGREEMENT_PER_TASK = 0.4
@@ -81,10 +82,6 @@ class EdgePrior(NamedTuple):
         np.cumsum(np.log1p(steps - r), out=lacking[1:])
         return float(times @ (having + lacking[::-1] - np.log1p(steps).sum()))
 
-    def single(self) -> "EdgePrior":
-        """The prior of a single task with the same density."""
-        return self._replace(similarity=np.inf)
-
     def matrix_of_log_odds(self, p: int) -> np.ndarray:
         """Log prior odds of every edge in a single task, (p, p)."""
         return np.array(np.broadcast_to(self.log_odds(np.zeros((p, p)), 0), (p, p)))
@@ -94,74 +91,9 @@ class EdgePrior(NamedTuple):
         return np.array(np.broadcast_to(self.density, (p, p)), dtype=float, order="C")
 
 
-# Frequencies that a varying pair may have, all with the same probability.
-FREQUENCIES = np.arange(1, 16) / 16
-
-# Places of the fields of `PairKinds` in an array.
-ABSENT, COMMON, VARYING, RARE, USUAL = range(5)
-
-
-class PairKinds(NamedTuple):
-    """Three kinds of pairs: absent in nearly all tasks, common to nearly all tasks, and varying.
-
-    ``absent``, ``common`` and ``varying`` are the shares of the kinds among all pairs. A task joins an
-    absent pair with the probability ``rare``, a common pair with the probability ``usual``. A varying
-    pair has one of the frequencies 1/16, 2/16, ..., 15/16, which are equally probable.
-
-    Examples
-    --------
-    >>> prior = PairKinds(absent=0.85, common=0.1, varying=0.05, rare=0.01, usual=0.99)
-    >>> odds = np.exp(prior.log_odds(np.array([0, 5, 9]), 9))  # none, five, all of nine others have it
-    >>> odds.round(3).tolist()
-    [0.011, 1.2, 67.904]
-    """
-
-    absent: float
-    common: float
-    varying: float
-    rare: float
-    usual: float
-
-    def log_odds(self, counts: np.ndarray, n_others: int) -> np.ndarray:
-        """Log prior odds of every edge in one task, given that ``counts`` of ``n_others`` have it."""
-        table = self.log_table(n_others + 1)
-        return table[counts + 1] - table[counts]
-
-    def log_table(self, n_tasks: int) -> np.ndarray:
-        """Log probability that exactly c given tasks have a pair, for c = 0, ..., n_tasks."""
-        table = np.empty(n_tasks + 1)
-        write_log_table(np.array(self, dtype=float), table)
-        return table
-
-    @property
-    def density(self) -> float:
-        """Prior probability of an edge."""
-        return self.absent * self.rare + self.common * self.usual + self.varying / 2
-
-    @property
-    def similarity(self) -> float:
-        """The s of a Beta distribution of frequencies that has the same mean and variance.
-
-        1/(1 + s) is the correlation between an edge's presence in one task and in another.
-        """
-        second = self.absent * self.rare**2 + self.common * self.usual**2
-        second += self.varying * float(np.mean(FREQUENCIES**2))
-        r = self.density
-        return (r - second) / (second - r**2)
-
-    def single(self) -> EdgePrior:
-        """The prior of a single task with the same density."""
-        return EdgePrior(self.density, np.inf)
-
-    def matrix(self, p: int) -> np.ndarray:
-        """Densities of all pairs, (p, p)."""
-        return self.single().matrix(p)
-
-
-def first_kinds(density: float) -> PairKinds:
-    """The kinds with which chains begin: as many common pairs as a density says, few varying ones."""
-    common, varying = 0.8 * density, 0.2 * density
-    return PairKinds(1 - common - varying, common, varying, rare=0.02, usual=0.95)
+def single_prior(prior: EdgePrior | PairKinds) -> EdgePrior:
+    """The prior of a single task with the same density."""
+    return EdgePrior(prior.density, np.inf)
 
 
 def edge_counts(adjacencies: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
@@ -257,9 +189,10 @@ class EdgeTerms(NamedTuple):
     single_log_odds : array (p, p)
         Log prior odds of every edge in a single task.
     n_members : int
-    log_tables : array (2, n_members + 2)
-        Tables of the kinds of pairs for n_members and for one more; see `PairKinds.log_table`. Without
-        any element, r and s hold.
+    log_tables : array (3, members of the first group + 2, members of the second group + 2)
+        Tables of the kinds of pairs for the members of both groups, for one more member of the first
+        group, and for one more of the second; see `PairKinds.log_table`. Without groups all tasks are
+        in the first one. Without any element, r and s hold.
     """
 
     density: np.ndarray
@@ -271,107 +204,107 @@ class EdgeTerms(NamedTuple):
 
 
 @kernel(error_model="numpy")
-def log_varying(c, n):
-    """Log probability that c given tasks of n have a pair, if the pair is varying."""
-    top, total = -np.inf, 0.0
-    for frequency in FREQUENCIES:
-        value = c * log(frequency) + (n - c) * log1p(-frequency)
-        if value > top:
-            total = total * exp(top - value) + 1.0
-            top = value
-        else:
-            total += exp(value - top)
-    return top + log(total / FREQUENCIES.size)
+def edge_terms(prior, agreement, members, groups):
+    """The terms of ``prior``, a chain's state: its density, similarity, single_log_odds and kinds.
 
-
-@kernel(error_model="numpy")
-def log_shares(kinds, c, n, values):
-    """Write the log probability of each kind together with c given tasks of n that have the pair."""
-    values[ABSENT] = log(kinds[ABSENT]) + c * log(kinds[RARE]) + (n - c) * log1p(-kinds[RARE])
-    values[COMMON] = log(kinds[COMMON]) + c * log(kinds[USUAL]) + (n - c) * log1p(-kinds[USUAL])
-    values[VARYING] = log(kinds[VARYING]) + log_varying(c, n)
-
-
-@kernel(error_model="numpy")
-def write_log_table(kinds, table):
-    """Write `PairKinds.log_table`; the length of ``table`` tells the number of tasks."""
-    n = table.size - 1
-    values = np.empty(3)
-    for c in range(n + 1):
-        log_shares(kinds, c, n, values)
-        top = values.max()
-        table[c] = top + log(np.exp(values - top).sum())
-
-
-@kernel(error_model="numpy")
-def edge_terms(prior, agreement, n_members):
-    """The terms of ``prior``, a chain's state: its density, similarity, single_log_odds and kinds."""
-    tables = np.empty((0, 0))
+    ``groups`` (m,) is 1 for the tasks of the second group, 0 for all others.
+    """
+    n_members = n_second = 0
+    for t in range(members.size):
+        if members[t]:
+            n_members += 1
+            n_second += groups[t]
+    n_first = n_members - n_second
+    tables = np.empty((0, 0, 0))
     if prior.kinds.size:
-        tables = np.empty((2, n_members + 2))
-        write_log_table(prior.kinds, tables[0, : n_members + 1])
-        write_log_table(prior.kinds, tables[1])
+        tables = np.empty((3, n_first + 2, n_second + 2))
+        write_log_table(prior.kinds, n_first, n_second, tables[0])
+        write_log_table(prior.kinds, n_first + 1, n_second, tables[1])
+        if groups.any():
+            write_log_table(prior.kinds, n_first, n_second + 1, tables[2])
     return EdgeTerms(
         prior.density, prior.similarity[()], agreement, prior.single_log_odds, n_members, tables
     )
 
 
 @kernel(error_model="numpy", forceinline=True)
-def log_odds_of_edge(terms, i, j, n_forward, n_backward, n_others):
+def log_odds_of_edge(terms, i, j, n_forward, n_backward, n_in_second, group, n_others):
     """Log odds of i -> j given that n_forward of n_others members have i -> j, n_backward j -> i.
 
-    With kinds of pairs, ``n_others`` is the number of members or one less.
+    ``n_in_second`` of these members are in the second group, the task is in ``group``. With kinds of
+    pairs, ``n_others`` is the number of members or one less.
     """
     n_joined = n_forward + n_backward
     of_direction = 1.0 + (n_forward - n_joined / 2) / (terms.agreement + n_joined / 2)
     if terms.log_tables.size:
-        row = n_others + 1 - terms.n_members
-        of_pair = terms.log_tables[row, n_joined + 1] - terms.log_tables[row, n_joined]
+        table = 0 if n_others < terms.n_members else 1 + group
+        a, b = n_joined - n_in_second, n_in_second
+        of_pair = terms.log_tables[table, a + 1 - group, b + group] - terms.log_tables[table, a, b]
         return of_pair + log(of_direction)
     r, s = terms.density[i, j], terms.similarity
     return log((r + n_joined / s) / (1.0 - r + (n_others - n_joined) / s) * of_direction)
 
 
 @kernel(error_model="numpy")
-def add_log_odds(terms, adjacencies, members, counts, total):
+def add_log_odds(terms, adjacencies, members, groups, counts, total):
     """Add to ``total`` (m, p, p) the log odds of every edge in every task, given the other members.
 
-    A single task gets the odds that it would have if it joined. ``counts`` (p, p) are the members that
-    have i -> j.
+    A single task gets the odds that it would have if it joined. ``counts`` (2, p, p) are the members
+    that have i -> j: all, and those of the second group.
     """
     m, p, _ = adjacencies.shape
     n_members = members.sum()
-    # Most members lack most pairs, and all members that lack a pair have the same odds.
-    of_member, if_joining = np.empty((p, p)), np.empty((p, p))
-    for i in range(p):
-        for j in range(p):
-            forward, backward = counts[i, j], counts[j, i]
-            of_member[i, j] = log_odds_of_edge(terms, i, j, forward, backward, n_members - 1)
-            if_joining[i, j] = log_odds_of_edge(terms, i, j, forward, backward, n_members)
+    n_groups = 2 if groups.any() else 1
+    # Most members lack most pairs, and all members of a group that lack a pair have the same odds.
+    of_member, if_joining = np.empty((n_groups, p, p)), np.empty((n_groups, p, p))
+    for group in range(n_groups):
+        for i in range(p):
+            for j in range(p):
+                forward, backward = counts[0, i, j], counts[0, j, i]
+                second = counts[1, i, j] + counts[1, j, i]
+                of_member[group, i, j] = log_odds_of_edge(
+                    terms, i, j, forward, backward, second, group, n_members - 1
+                )
+                if_joining[group, i, j] = log_odds_of_edge(
+                    terms, i, j, forward, backward, second, group, n_members
+                )
     for t in range(m):
-        adjacency = adjacencies[t]
+        adjacency, group = adjacencies[t], groups[t]
         for i in range(p):
             for j in range(p):
                 if not members[t]:
-                    total[t, i, j] += if_joining[i, j]
+                    total[t, i, j] += if_joining[group, i, j]
                 elif adjacency[i, j] or adjacency[j, i]:
-                    forward = counts[i, j] - adjacency[i, j]
-                    backward = counts[j, i] - adjacency[j, i]
+                    forward = counts[0, i, j] - adjacency[i, j]
+                    backward = counts[0, j, i] - adjacency[j, i]
+                    second = counts[1, i, j] + counts[1, j, i] - group
                     total[t, i, j] += log_odds_of_edge(
-                        terms, i, j, forward, backward, n_members - 1
+                        terms, i, j, forward, backward, second, group, n_members - 1
                     )
                 else:
-                    total[t, i, j] += of_member[i, j]
+                    total[t, i, j] += of_member[group, i, j]
+
+
+@kernel(error_model="numpy")
+def directed_counts(adjacencies, members, groups):
+    """How many members have i -> j, (2, p, p): all members, and those of the second group."""
+    m, p, _ = adjacencies.shape
+    counts = np.zeros((2, p, p), dtype=np.int64)
+    for t in range(m):
+        if members[t]:
+            add_member(adjacencies[t], groups[t], counts, 1)
+    return counts
 
 
 @kernel(inline="always")
-def add_edges(adjacency, counts, weight):
-    """Add the edges of a member to the counts, or take them out with a weight of -1."""
+def add_member(adjacency, group, counts, weight):
+    """Add the edges of a member to the ``counts`` (2, p, p), or take them out with a weight of -1."""
     p = adjacency.shape[0]
     for i in range(p):
         for j in range(p):
             if adjacency[i, j]:
-                counts[i, j] += weight
+                counts[0, i, j] += weight
+                counts[1, i, j] += weight * group
 
 
 @kernel(forceinline=True)
@@ -384,6 +317,8 @@ def softplus(x):
 def log_probability_of_edges(terms, adjacencies, members, counts, free):
     """Log prior of the graphs of all tasks, given their orders, over the ``free`` (p, p) pairs.
 
+    ``counts`` (2, p, p) are those of `directed_counts`.
+
     Beta functions are written as products and divided by s throughout, which is exact for graphs that
     are almost identical (s -> 0) and for unrelated ones (s = inf).
     """
@@ -393,12 +328,13 @@ def log_probability_of_edges(terms, adjacencies, members, counts, free):
     value, product = 0.0, 1.0
     for i in range(p):
         for j in range(i + 1, p):
-            forward, joined = counts[i, j], counts[i, j] + counts[j, i]
+            forward, joined = counts[0, i, j], counts[0, i, j] + counts[0, j, i]
             if free[i, j]:
                 r = terms.density[i, j]
                 n_factors = n_members
                 if terms.log_tables.size:
-                    value += terms.log_tables[0, joined]
+                    second = counts[1, i, j] + counts[1, j, i]
+                    value += terms.log_tables[0, joined - second, second]
                     n_factors = 0
                 # Numerators and denominators alternate, so that products stay in range.
                 for k in range(n_factors):

@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from mtgbn.errors import InputError
-from mtgbn.model.edge_prior import EdgePrior
+from mtgbn.model.edge_prior import EdgePrior, single_prior
 
 # Edges per variable that the default density expects, and the default similarity: docs/decisions.md.
 _EDGES_PER_VARIABLE = 0.5
@@ -52,7 +52,7 @@ def edge_prior_of(given: Any, variables: Sequence[str]) -> EdgePriorChoice:
         if given == "shared":
             return EdgePriorChoice(default, "shared")
         if given == "density":
-            return EdgePriorChoice(default.single(), "density")
+            return EdgePriorChoice(single_prior(default), "density")
         raise _refusal(given)
     if given is None:
         return EdgePriorChoice(default)

@@ -10,7 +10,8 @@ from mtgbn.learn.joint import Iteration
 from mtgbn.learn.min_strength import MinStrength
 from mtgbn.learn.probabilities import EdgeDiagnostics
 from mtgbn.learn.relatedness import Relatedness
-from mtgbn.model.edge_prior import EdgePrior, PairKinds
+from mtgbn.model.edge_prior import EdgePrior
+from mtgbn.model.pair_kinds import PairKinds
 from mtgbn.results.estimators import ESTIMATORS, FittedEstimator
 from mtgbn.search import Knowledge
 from mtgbn.tasks import Tasks

@@ -6,7 +6,7 @@ import numpy as np
 
 from mtgbn._utils.described_table import DescribedTable, table_of
 from mtgbn.learn import AVG
-from mtgbn.model.edge_prior import PairKinds
+from mtgbn.model.pair_kinds import PairKinds
 from mtgbn.results.estimators import ESTIMATORS, FittedEstimator
 from mtgbn.results.fit_tables import shared_edge_table, task_table
 

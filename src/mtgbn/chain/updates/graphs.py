@@ -19,7 +19,7 @@ from mtgbn.chain.likelihoods import (
     prepare_tied,
     set_sources,
 )
-from mtgbn.model.edge_prior import add_edges, edge_terms, log_odds_of_edge
+from mtgbn.model.edge_prior import add_member, edge_terms, log_odds_of_edge
 from mtgbn.search.knowledge import Constraints
 
 # Shares of the kinds of moves; the rest gives variables new places in the order. Renewing the parents
@@ -65,11 +65,12 @@ def update_graphs(rng, data, state, sigma_h, move_counts):
     limits = Constraints(data.allowed, data.required, data.max_parents)
     scores = empty_scores(p)
     n_members = members.sum()
-    terms = edge_terms(state, data.agreement, n_members)
+    terms = edge_terms(state, data.agreement, members, data.groups)
     for t in range(m):
         adjacency, is_member, cost = adjacencies[t], members[t], data.edge_costs[t]
+        group = data.groups[t]
         if is_member:
-            add_edges(adjacency, counts, -1)
+            add_member(adjacency, group, counts, -1)
             prepare_tied(scores, scatters[t], ns[t], sigma_h, delta, data.max_parents)
         if not state.ties[t].all():
             prepare_own(scores, scatters[t], ns[t], data.single_scales[t], data.max_parents)
@@ -78,12 +79,15 @@ def update_graphs(rng, data, state, sigma_h, move_counts):
             for j in range(p):
                 odds = terms.single_log_odds[i, j]
                 if is_member:
-                    forward, backward = counts[i, j], counts[j, i]
-                    odds = log_odds_of_edge(terms, i, j, forward, backward, n_members - 1)
+                    forward, backward = counts[0, i, j], counts[0, j, i]
+                    second = counts[1, i, j] + counts[1, j, i]
+                    odds = log_odds_of_edge(
+                        terms, i, j, forward, backward, second, group, n_members - 1
+                    )
                 scores.log_odds[i, j] = odds + one_way[i, j] - cost
         walk(rng, adjacency, state.orders[t], scores, limits, data.n_moves, move_counts[t])
         if is_member:
-            add_edges(adjacency, counts, 1)
+            add_member(adjacency, group, counts, 1)
 
 
 @kernel(error_model="numpy")

@@ -15,13 +15,14 @@ from mtgbn.chain.updates.ties import write_advantages
 from mtgbn.graphs.dags import topological_order
 from mtgbn.model.edge_prior import (
     EdgePrior,
-    PairKinds,
-    add_edges,
+    add_member,
+    directed_counts,
     edge_terms,
     log_odds_of_directions,
     log_odds_of_edge,
     softplus,
 )
+from mtgbn.model.pair_kinds import PairKinds
 
 # Number of members whose graphs are tried for a single task.
 _MAX_TRIED = 20
@@ -43,11 +44,11 @@ def update_membership(rng, data, state, advantages):
     free, one_way = data.free, data.one_way
     m, p, _ = adjacencies.shape
     n_others = members.sum()
-    terms = edge_terms(state, data.agreement, n_others)
+    terms = edge_terms(state, data.agreement, members, data.groups)
     for t in range(m):
-        adjacency, order = adjacencies[t], orders[t]
+        adjacency, order, group = adjacencies[t], orders[t], data.groups[t]
         if members[t]:
-            add_edges(adjacency, counts, -1)
+            add_member(adjacency, group, counts, -1)
             n_others -= 1
         change = advantages[t] + log((n_others + 1.0) / (m - n_others))
         for first in range(p):
@@ -56,7 +57,11 @@ def update_membership(rng, data, state, advantages):
                 j = order[second]
                 if not free[i, j]:
                     continue
-                as_member = log_odds_of_edge(terms, i, j, counts[i, j], counts[j, i], n_others)
+                forward, backward = counts[0, i, j], counts[0, j, i]
+                in_second = counts[1, i, j] + counts[1, j, i]
+                as_member = log_odds_of_edge(
+                    terms, i, j, forward, backward, in_second, group, n_others
+                )
                 as_single = terms.single_log_odds[i, j]
                 if adjacency[i, j]:
                     change += as_member - as_single
@@ -65,10 +70,10 @@ def update_membership(rng, data, state, advantages):
         # The probability is 1 / (1 + exp(-change)); it is compared in logarithms.
         members[t] = log(rng.random()) < -softplus(-change)
         if members[t]:
-            add_edges(adjacency, counts, 1)
+            add_member(adjacency, group, counts, 1)
             n_others += 1
         if n_others != terms.n_members:
-            terms = edge_terms(state, data.agreement, n_others)
+            terms = edge_terms(state, data.agreement, members, data.groups)
 
 
 def reassign_members(
@@ -87,9 +92,6 @@ def reassign_members(
     state = copy_of(state)
     adjacencies, members = state.adjacencies, state.members
     m = len(members)
-    prior: EdgePrior | PairKinds = EdgePrior(state.density, float(state.similarity))
-    if state.kinds.size:
-        prior = PairKinds(*state.kinds.tolist())
     for t in range(m):
         was_member, members[t] = bool(members[t]), False
         others = adjacencies[members]
@@ -99,10 +101,8 @@ def reassign_members(
         tried = single_graphs[t : t + 1].copy()
         if not was_member:
             tried = np.unique(others[:_MAX_TRIED], axis=0)
-        counts, n_others = others.sum(axis=0), int(members.sum())
-        joined = counts + counts.T
-        as_member = prior.log_odds(joined, n_others)
-        as_member += log_odds_of_directions(counts, joined, data.agreement)
+        n_others = int(members.sum())
+        as_member = _log_odds_of_member(data, state, t)
         as_member += data.one_way
         as_single = state.single_log_odds + data.one_way
         of_membership = np.log(n_others + 1) - np.log(m - n_others)
@@ -119,8 +119,23 @@ def reassign_members(
             adjacencies[t] = member_graph if members[t] else single_graph
             state.orders[t] = topological_order(adjacencies[t])
             state.ties[t] = members[t]
-    state.counts[:] = adjacencies[members].sum(axis=0)
+    state.counts[:] = directed_counts(adjacencies, members, data.groups)
     return state
+
+
+def _log_odds_of_member(data: ChainData, state: ChainState, t: int) -> np.ndarray:
+    """Log prior odds of the edges of task t if it joined the members, (p, p)."""
+    counts, in_second = directed_counts(state.adjacencies, state.members, data.groups)
+    joined, second = counts + counts.T, in_second + in_second.T
+    n_others, n_second = int(state.members.sum()), int(data.groups[state.members].sum())
+    if not state.kinds.size:
+        prior = EdgePrior(state.density, float(state.similarity))
+        of_pairs = prior.log_odds(joined, n_others)
+    else:
+        both = [(joined - second, n_others - n_second), (second, n_second)]
+        own, other = both[:: -1 if data.groups[t] else 1]
+        of_pairs = PairKinds(*state.kinds.tolist()).log_odds_in_group(*own, *other)
+    return of_pairs + log_odds_of_directions(counts, joined, data.agreement)
 
 
 def _best_graph(
