@@ -80,7 +80,6 @@ def test_tests_of_sets_are_those_of_loops(contrast, has_groups, monkeypatch):
         np.testing.assert_array_equal(tests.p_family, p_family)
         effects = [np.mean(found.effect[each]) for each in members]
         np.testing.assert_allclose(tests.effect, effects, rtol=1e-12)
-        assert tests.p.min() < 0.5
     assert found.sets.p[2] == found.p[9]  # a set with one connection
 
 

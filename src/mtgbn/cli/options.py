@@ -192,6 +192,13 @@ _design_options = joined(
         "site.",
     ),
     option(
+        "--sets",
+        type=click.Path(exists=True, dir_okay=False),
+        metavar="FILE",
+        help="TSV or CSV file with the columns name and template, as for --templates: within each network "
+        "all connections within such a set, and those between two sets, are also tested as a whole.",
+    ),
+    option(
         *("--permutations", "n_permutations"),
         default=10_000,
         type=click.IntRange(1),
@@ -239,7 +246,7 @@ _paper_options = joined(
 )
 
 # Options by the way of comparing that they belong to.
-DESIGN_SETTINGS = ("formula", "test", "contrast", "blocks", "n_permutations")
+DESIGN_SETTINGS = ("formula", "test", "contrast", "blocks", "sets", "n_permutations")
 PAPER_SETTINGS = ("n_relabellings", "fitting", "methods", "n_edges")
 comparison_options = joined(_selection_options, _design_options, _paper_options)
 

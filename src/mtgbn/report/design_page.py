@@ -10,7 +10,7 @@ from mtgbn._utils.described_table import DescribedTable
 from mtgbn._utils.names import listed
 from mtgbn.compare.comparison_folder import ComparisonTables
 from mtgbn.report import comparison_parts, figures
-from mtgbn.report.brain_regions import labels_of, map_positions
+from mtgbn.report.brain_regions import coordinates_of, labels_of, map_positions
 from mtgbn.report.commands import compare_command
 from mtgbn.report.design_methods import design_methods
 from mtgbn.report.design_words import (
@@ -66,6 +66,7 @@ def design_report(comparison: ComparisonTables) -> Report:
                 "answer": _answer(rows, described, about),
                 "pictures": _pictures(rows, described["variables"], design, name),
                 "network_is_cut": len(rows) > _MOST_EDGES,
+                "has_places": networks[-1]["coordinates"] is not None,
                 "file": "connections.tsv" if len(about["templates"]) == 1 else _part_name(name),
                 "left_out": _left_out(own, len(rows)),
                 "components": _components([row for row in components if row["template"] == name]),
@@ -237,6 +238,8 @@ def _networks(rows: list[Record], variables: list[str], design: dict[str, Any]) 
                 f"{p_value(_number(row['p_family']))}",
                 "headless": ends is None,
                 "doubtful": not _is_found(row, design),
+                "p": _number(row["p_family"]),
+                "q": _number(row["q"]),
             }
         )
     found = [edge for edge in edges if not edge["doubtful"]]
@@ -245,11 +248,14 @@ def _networks(rows: list[Record], variables: list[str], design: dict[str, Any]) 
     )
     networks = [{"name": f"corrected p of at most {design['level']:g}", "edges": found}]
     networks = [*(networks if found else []), {"name": shown, "edges": edges}]
-    name = design["statistic"]
+    name, coordinates = design["statistic"], coordinates_of(variables)
     size = ["statistic", f"|{name}|" if is_one else name]
     return {
         "variables": variables,
         "positions": map_positions(variables),
+        "coordinates": None if coordinates is None else coordinates.tolist(),
+        "level": design["level"],
+        "n_connections": len(rows),
         "measures": [["effect", "|effect|"], size] if is_one else [size],
         "networks": networks,
     }

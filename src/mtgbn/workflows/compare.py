@@ -151,7 +151,8 @@ def compare_folder(
         Parameters of `MTGBN` by name.
     design : mapping, optional
         ``formula``, ``test``, ``contrast``, ``blocks`` and ``n_permutations`` of
-        `mtgbn.compare.compare_design`; default: the groups are tested.
+        `mtgbn.compare.compare_design`; default: the groups are tested. ``sets``: a table of its named
+        sets, with the columns name and template.
     paper : bool or mapping
         Compare two groups in the paper's way, with a fit of each group and tests of counts; a mapping
         has ``fitting``, ``n_permutations``, ``methods`` and ``n_edges`` of
@@ -284,6 +285,9 @@ def _design_job(
     plan = plan_design(cohort, table, question)
     used = [cohort.tasks.names.index(name) for name in plan.design.subjects]
     check_comparison(cohort.tasks[used], estimator, templates)
+    sets = None
+    if question.sets is not None:
+        sets, _ = find_templates(cohort.tasks.variables, question.sets)
     held = listed(plan.design.nuisance, 8)
     first = [f"Tested: {plan.design.tested!r}" + f"; held constant: {held}" * bool(held) + "."]
     first += [
@@ -298,6 +302,7 @@ def _design_job(
                 plan.table,
                 plan.formula,
                 with_checkpoints(estimator, folder),
+                sets=sets,
                 **(options | question.tests | {"n_permutations": question.n_permutations}),
             )
 
@@ -306,7 +311,7 @@ def _design_job(
         return [*study.in_words(), f"Effect: {plan.effect}.", *warned]
 
     return _Job(
-        settings={"design": asdict(question) | {"formula": plan.formula}},
+        settings={"design": asdict(question) | {"formula": plan.formula, "sets": sets}},
         run=run,
         sentences=sentences,
         covariates=plan.covariates,

@@ -89,6 +89,15 @@ for (const root of document.querySelectorAll("[data-effect-networks]")) {
     root, template.variables, networks, Object.fromEntries(template.measures), template.positions, true).cy;
 }
 
+for (const root of document.querySelectorAll("[data-brain]")) {
+  const template = DATA.templates[root.dataset.brain];
+  // The last network has all connections that are on the page; of their measures the first is drawn.
+  const edges = template.networks.at(-1).edges.map(({ values, ...edge }) => (
+    { ...edge, value: values[0], strength: Math.abs(values.at(-1)) }));
+  window.mtgbnViews[root.id] = brainView(
+    root, template.variables, template.coordinates, edges, template.level, template.n_connections);
+}
+
 for (const button of document.querySelectorAll("[data-copy]")) {
   button.addEventListener("click", async () => {
     const source = part(button.dataset.copy);

@@ -7,7 +7,7 @@ const SHORT = 24;
 
 /** An element with attributes and children; text is never parsed as HTML. */
 function make(tag, attributes, ...children) {
-  const svg = ["svg", "g", "line", "circle", "rect", "text", "title", "path"].includes(tag);
+  const svg = ["svg", "g", "line", "circle", "ellipse", "rect", "text", "title", "path"].includes(tag);
   const element = svg
     ? document.createElementNS("http://www.w3.org/2000/svg", tag)
     : document.createElement(tag);
