@@ -27,9 +27,7 @@ def example(seed, m=12, effect=0.0):
 
 def naive_tests(values, members):
     """p-values of sets from statistics by order, the observed one first, by loops over lists."""
-    means = [
-        [sum(row[k] for k in each) / len(each) for each in members] for row in values.tolist()
-    ]
+    means = [[sum(row[k] for k in each) / len(each) for each in members] for row in values.tolist()]
     columns = list(zip(*means, strict=True))
     p = [sum(value >= column[0] - 1e-12 for value in column) / len(column) for column in columns]
     standard = []
@@ -39,9 +37,7 @@ def naive_tests(values, members):
         spread = (sum((root - middle) ** 2 for root in roots) / len(roots)) ** 0.5
         standard.append([(root - middle) / spread for root in roots])
     largest = [max(row) for row in zip(*standard, strict=True)]
-    p_family = [
-        sum(value >= column[0] - 1e-9 for value in largest[1:]) + 1 for column in standard
-    ]
+    p_family = [sum(value >= column[0] - 1e-9 for value in largest[1:]) + 1 for column in standard]
     return np.array(means[0]), np.array(p), np.array(p_family) / len(values)
 
 
@@ -126,8 +122,7 @@ def test_sets_without_a_common_member_have_connections_between_them():
     names = tuple("abcde")
     found = connection_sets(PAIRS, names, {"A": ("a", "b"), "B": ("c", "d"), "C": ("b", "e", "x")})
     by_name = {
-        each.name: {"".join(names[v] for v in PAIRS[k]) for k in each.connections}
-        for each in found
+        each.name: {"".join(names[v] for v in PAIRS[k]) for k in each.connections} for each in found
     }
     assert by_name.pop("all connections") == {
         "".join(pair) for pair in itertools.combinations("abcde", 2)
@@ -172,5 +167,8 @@ def test_a_study_names_its_sets():
     pvalues = dict(zip(names, template.tests.sets.p_family, strict=True))
     assert pvalues["within front"] <= 0.05 < pvalues["within back"]
     words = "\n".join(study.in_words())
-    assert "Tested as a whole, the sets of connections that differ: all connections, within front (" in words
+    assert (
+        "Tested as a whole, the sets of connections that differ: all connections, within front ("
+        in words
+    )
     assert "Tested as a whole, the regions that differ: x0, x1 (" in words

@@ -178,5 +178,5 @@ def test_sessions_weigh_as_parts_of_a_subject_in_shares_of_edges():
         assert row.joined == pytest.approx(joined)
         if joined:
             assert row.forward == pytest.approx(forward / joined)
-        is_checked = is_checked or (row.source, row.target) == ("x0", "x1") and 0 < joined < 0.6
+        is_checked |= (row.source, row.target) == ("x0", "x1") and 0 < joined < 0.6
     assert is_checked

@@ -162,8 +162,9 @@ _selection_options = joined(
         "--templates",
         metavar="FILE|all",
         help="TSV or CSV file with the columns name and template, such as the table of the regions: "
-        "every template is compared as one network. all: one network of all variables. [default: the "
-        "paper's templates, if all variables are its regions; else all]",
+        "every template is compared as one network. If it has x, y and z (MNI mm), too, effects are "
+        "also shown in the brain. all: one network of all variables. [default: the paper's templates, if all "
+        "variables are its regions; else all]",
     ),
 )
 
@@ -195,7 +196,7 @@ _design_options = joined(
         "--sets",
         type=click.Path(exists=True, dir_okay=False),
         metavar="FILE",
-        help="TSV or CSV file with the columns name and template, as for --templates: within each network "
+        help="TSV or CSV file with the columns name and template, as for --templates: in each network, "
         "all connections within such a set, and those between two sets, are also tested as a whole.",
     ),
     option(

@@ -89,7 +89,7 @@ _REGIONS = {
 }
 _SETS = {
     **_TEMPLATE,
-    "kind": "all connections of the template, those within a set of variables, or those between two sets",
+    "kind": "all connections of the template, those within a set of variables, or between two",
     "first": "the set; n/a for all connections",
     "second": "the other set, if connections between two are meant",
     **_TESTED_AS_A_WHOLE,
@@ -308,6 +308,7 @@ def _describe_template(template: TestedTemplate, design: Design) -> dict[str, An
         },
         "permutations": tests.n_permutations,
         "n_connections": len(template.pairs),
+        "sets": [each.first for each in template.sets if each.kind == "within"],
         "smallest_corrected_p": tests.p_any,
         "detectable_effect": limit.effect,
         "power": limit.power,

@@ -148,7 +148,7 @@ def _by_column(table: Values, column: str) -> dict[str, str]:
     for task, values in table.items():
         if is_missing(values[column]):
             raise InputError(
-                f"session {task!r} has no value in column {column!r}, which says whose session it is; "
+                f"task {task!r} has no value in column {column!r}, which says whose session it is; "
                 "fill it in"
             )
     people = {task: str(values[column]) for task, values in table.items()}

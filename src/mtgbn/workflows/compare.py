@@ -33,7 +33,7 @@ from mtgbn.compare.participants import (
 )
 from mtgbn.compare.study import Study, SubjectStudy, check_comparison, compare_groups, compare_one
 from mtgbn.compare.summary_text import study_sentences, subject_sentences
-from mtgbn.compare.templates import find_templates
+from mtgbn.compare.templates import coordinates_in, find_templates
 from mtgbn.errors import CollinearityWarning, InputError
 from mtgbn.learn import MTGBN
 from mtgbn.report.page import REPORT_FILE
@@ -237,7 +237,8 @@ def compare_folder(
     if job.covariates:
         identity["covariates"] = job.covariates
     about = _about(cohort, table, settings, notes, job.covariates) | dict(job.about)
-    about |= dict(record or {})
+    coordinates = coordinates_in(chosen.templates) or coordinates_in(question.sets)
+    about |= ({"coordinates": coordinates} if coordinates else {}) | dict(record or {})
     start = time.monotonic()
     with owned(folder, identity, overwrite) as work:
         study = job.run(

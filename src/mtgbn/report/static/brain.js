@@ -208,14 +208,20 @@ function brainView(root, variables, coordinates, edges, level, total) {
   let held = null;
   picture.addEventListener("pointerdown", (event) => {
     held = { x: event.clientX, y: event.clientY };
-    picture.setPointerCapture(event.pointerId);
   });
   picture.addEventListener("pointermove", (event) => {
     if (!held) return;
+    // A tap on a line is no drag: it would be taken from the line by the capture.
+    if (!picture.hasPointerCapture(event.pointerId)) {
+      if (Math.hypot(event.clientX - held.x, event.clientY - held.y) < 4) return;
+      picture.setPointerCapture(event.pointerId);
+    }
     turn((event.clientX - held.x) * 0.5, (event.clientY - held.y) * 0.5);
     held = { x: event.clientX, y: event.clientY };
   });
-  for (const name of ["pointerup", "pointercancel"]) picture.addEventListener(name, () => { held = null; });
+  for (const name of ["pointerup", "pointercancel", "pointerleave"]) {
+    picture.addEventListener(name, () => { held = null; });
+  }
   picture.addEventListener("keydown", (event) => {
     const step = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key];
     if (step) { event.preventDefault(); turn(KEY_STEP * step[0], KEY_STEP * step[1]); }
