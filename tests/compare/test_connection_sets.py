@@ -168,7 +168,6 @@ def test_a_study_names_its_sets():
     assert pvalues["within front"] <= 0.05 < pvalues["within back"]
     words = "\n".join(study.in_words())
     assert (
-        "Tested as a whole, the sets of connections that differ: all connections, within front ("
-        in words
-    )
-    assert "Tested as a whole, the regions that differ: x0, x1 (" in words
+        "Groups of connections that differ as a whole: all connections, within front, those of x0, "
+        "those of x1 (smallest"
+    ) in words

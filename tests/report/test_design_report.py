@@ -120,7 +120,7 @@ def test_tables_are_the_files_and_important_columns_come_first(folder, opened):
     for name, file in (("connections-0", "connections"), ("subjects", "subjects")):
         assert page.download(name) == (f"{file}.tsv", (folder / f"{file}.tsv").read_bytes())
     shown, table = page.table("connections-0"), read(folder, "connections")
-    order = ["source", "target", "effect", "low", "high", "p_family", "p", "q"]
+    order = ["source", "target", "effect", "p_family", "low", "high", "p", "q"]
     assert shown["header"][:8] == [name.replace("_", " ") for name in order]
     assert sorted(shown["header"]) == sorted(name.replace("_", " ") for name in table)
     assert [row[:2] for row in shown["rows"]] == table[["source", "target"]].values.tolist()
@@ -130,7 +130,7 @@ def test_tables_are_the_files_and_important_columns_come_first(folder, opened):
     ordered = page.page.locator('[data-table="connections-0"] th[aria-sort="ascending"]')
     assert ordered.text_content() == "effect"
     about = json.loads((folder / "connections.json").read_text())
-    title = page.page.get_attribute('[data-table="connections-0"] th:nth-child(6) button', "title")
+    title = page.page.get_attribute('[data-table="connections-0"] th:nth-child(4) button', "title")
     assert title == about["p_family"]["Description"]
 
 
@@ -597,9 +597,10 @@ def test_regions_that_differ_as_a_whole_are_said(folder, opened):
     assert f"Of 5 regions, {len(found)} {verb} connections that differ as a whole" in text
     whole = read(folder, "sets")
     assert f"All connections as one set differ: p = {whole.p[0]:.3g}." in text
-    assert [row[:2] for row in page.table("regions")["rows"]] == table[
-        ["template", "region"]
-    ].values.tolist()
+    shown = page.table("regions")
+    assert shown["header"][:4] == ["region", "p family", "statistic", "effect"]
+    assert [row[0] for row in shown["rows"]] == table.region.tolist()
+    assert page.download("regions")[1] == (folder / "regions.tsv").read_bytes()
 
 
 def test_a_thousand_regions_are_cut_to_the_smallest_p_values(study, tmp_path, opened):
@@ -637,3 +638,18 @@ def test_a_thousand_regions_are_cut_to_the_smallest_p_values(study, tmp_path, op
     start = time.monotonic()
     page.page.click('#brain-0 [data-part="top"]')
     assert time.monotonic() - start < 5
+
+
+def test_groups_of_connections_are_in_the_answer_if_no_connection_is_found():
+    """Weak differences of all connections of a region, which no single connection shows."""
+    study = made_study(effect=0.0, variables=[f"v{k}" for k in range(5)])
+    about, tables = comparison_tables(study)
+    regions = tables["regions"]
+    place = list(regions.columns).index("p_family")
+    for row in regions.rows:
+        row[place] = "0.02" if row[1] == "v3" else "0.8"
+    report = design_page.design_report(ComparisonTables(about, tables))
+    text = words_of(report, "found")
+    assert "No connection is shown to depend on 'group'." in text
+    assert "But groups of connections differ as a whole" in text
+    assert "those of v3 (section" in text

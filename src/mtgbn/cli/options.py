@@ -163,8 +163,8 @@ _selection_options = joined(
         metavar="FILE|all",
         help="TSV or CSV file with the columns name and template, such as the table of the regions: "
         "every template is compared as one network. If it has x, y and z (MNI mm), too, effects are "
-        "also shown in the brain. all: one network of all variables. [default: the paper's templates, if all "
-        "variables are its regions; else all]",
+        "also shown in the brain. all: one network of all variables. [default: the paper's templates, "
+        "if all variables are its regions; else all]",
     ),
 )
 

@@ -330,22 +330,22 @@ def _matched(halves: tuple[Tasks, Tasks], tasks: Tasks) -> tuple[Tasks, Tasks]:
 
 
 def _sets_in_words(template: TestedTemplate) -> list[str]:
-    """The regions and sets of connections that differ as a whole; no line without any."""
-    lines = []
-    for kind, names, tests in (
-        ("the regions", template.variables, template.tests.regions),
-        ("the sets of connections", [each.name for each in template.sets], template.tests.sets),
+    """The sets of connections and the regions that differ as a whole; no line without any."""
+    names, pvalues = [], []
+    for own, tests in (
+        ([each.name for each in template.sets], template.tests.sets),
+        ([f"those of {name}" for name in template.variables], template.tests.regions),
     ):
         found = np.flatnonzero(tests.p_family <= LEVEL)
-        if len(found):
-            order = found[np.argsort(tests.p_family[found], kind="stable")]
-            which = listed([names[k] for k in order], quote=False)
-            smallest = tests.p_family[order[0]]
-            lines.append(
-                f"  Tested as a whole, {kind} that differ: {which} (smallest corrected p = "
-                f"{smallest:.3g})."
-            )
-    return lines
+        order = found[np.argsort(tests.p_family[found], kind="stable")]
+        names += [own[k] for k in order]
+        pvalues += tests.p_family[order].tolist()
+    if not names:
+        return []
+    return [
+        f"  Groups of connections that differ as a whole: {listed(names, quote=False)} (smallest "
+        f"corrected p = {min(pvalues):.3g})."
+    ]
 
 
 def _what_could_be_found(tests: Tests, design: Design) -> str:

@@ -43,7 +43,18 @@ _MOST_EDGES = 1_000
 _MOST_DRAWN = 40
 
 # The columns of the table of connections that come first on the page.
-_FIRST_COLUMNS = ("source", "target", "effect", "low", "high", "p_family", "p", "q")
+_FIRST_COLUMNS = ("source", "target", "effect", "p_family", "low", "high", "p", "q")
+# Those of the tables of regions, sets and components.
+_FIRST_OF_GROUPS = (
+    "region",
+    "kind",
+    "first",
+    "second",
+    "component",
+    "p_family",
+    "statistic",
+    "effect",
+)
 
 
 def design_report(comparison: ComparisonTables) -> Report:
@@ -65,7 +76,7 @@ def design_report(comparison: ComparisonTables) -> Report:
             {
                 "name": name,
                 "n_variables": len(described["variables"]),
-                "answer": _answer(rows, described, about),
+                "answer": _answer(rows, described, about, _groups_found(tables, name, design)),
                 "pictures": _pictures(rows, described["variables"], coordinates, about, name),
                 "network_is_cut": len(rows) > _MOST_EDGES,
                 "has_places": coordinates is not None,
@@ -99,6 +110,7 @@ def design_report(comparison: ComparisonTables) -> Report:
         effect=about["effect"],
         is_one_column=len(design["contrast"]) == 1,
         first_columns=_FIRST_COLUMNS,
+        first_of_groups=_FIRST_OF_GROUPS,
         columns=connections.columns,
         component_columns=tables["components"].columns,
         region_columns=tables["regions"].columns,
@@ -162,8 +174,29 @@ def _lead(about: dict[str, Any], people: list[Record]) -> str:
     return sentence(f"{who_is_compared(about)}{groups}{constant}")
 
 
-def _answer(rows: list[Record], described: dict[str, Any], about: dict[str, Any]) -> dict[str, Any]:
-    """What was found over a template: a headline, sentences, and a card per finding."""
+def _groups_found(
+    tables: dict[str, DescribedTable], template: str, design: dict[str, Any]
+) -> list[str]:
+    """The regions, sets and components of a template that differ, by name."""
+    names = []
+    for row in (*tables["regions"].records, *tables["sets"].records):
+        if row["template"] == template and _is_found(row, design):
+            names.append(f"those of {row['region']}" if "region" in row else _name_of_set(row))
+    numbers = [
+        row["component"]
+        for row in tables["components"].records
+        if row["template"] == template and _number(row["p"]) <= design["level"]
+    ]
+    return names + [f"component {number}" for number in dict.fromkeys(numbers)]
+
+
+def _answer(
+    rows: list[Record], described: dict[str, Any], about: dict[str, Any], groups: list[str]
+) -> dict[str, Any]:
+    """What was found over a template: a headline, sentences, and a card per finding.
+
+    ``groups`` are the groups of connections that differ as a whole.
+    """
     design = about["design"]
     found = [row for row in rows if _is_found(row, design)]
     held = held_constant(design)
@@ -186,6 +219,11 @@ def _answer(rows: list[Record], described: dict[str, Any], about: dict[str, Any]
         sentences.append(
             f"It is that of {_connection(nearest)}, with the effect {_effect(nearest)} and p = "
             f"{p_value(_number(nearest['p']))} without the correction."
+        )
+    if groups and not found:
+        sentences.append(
+            "But groups of connections differ as a whole, without telling which of their connections: "
+            f"{listed(groups, MOST_NAMES, quote=False)} (section 'Groups of connections')."
         )
     several = len(design["contrast"])
     which = "" if several == 1 else f", in the first of the {several} tested columns only,"
