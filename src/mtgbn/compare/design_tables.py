@@ -55,7 +55,8 @@ CONNECTIONS = {
     "strength": "mean partial correlation of all subjects",
     "joined": "share of the subjects whose network has an edge between both, in either direction",
     "forward": "share of these edges that go from source to target; n/a without an edge",
-    "support": "share of the subjects with an edge in whom it has the more frequent direction",
+    "support": "share of the subjects with an edge in whom it has the more frequent direction; no "
+    "probability, because subjects are made to agree where the data leave a direction open",
     "compelled": "share of the subjects with an edge in whom the data also exclude the other direction",
 }
 _OF_POSTERIOR = {

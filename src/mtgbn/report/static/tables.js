@@ -51,7 +51,8 @@ function shortNumber(text) {
   const value = Number(text);
   if (Number.isInteger(value)) return text;
   const size = Math.abs(value);
-  if (size !== 0 && (size < 0.001 || size >= 1e6)) return value.toExponential(1);
+  if (size !== 0 && (size < 0.0001 || size >= 1e6)) return value.toExponential(1);
+  if (size !== 0 && size < 0.001) return String(Number(value.toPrecision(2)));
   return value.toFixed(size >= 100 ? 1 : 3);
 }
 
