@@ -5,8 +5,9 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from mtgbn import SIG, Tasks
+from mtgbn import AVG, SIG, Tasks
 from mtgbn.compare import compare_design
+from mtgbn.compare.design_tables import describe_design
 from mtgbn.compare.strengths import connection_strengths
 from mtgbn.errors import InputError
 from mtgbn.simulate import simulate_misfit
@@ -180,3 +181,15 @@ def test_sessions_weigh_as_parts_of_a_subject_in_shares_of_edges():
             assert row.forward == pytest.approx(forward / joined)
         is_checked |= (row.source, row.target) == ("x0", "x1") and 0 < joined < 0.6
     assert is_checked
+
+
+@pytest.mark.parametrize(
+    ("learner", "said"),
+    [(SIG(n_restarts=0), "as a single task"), (AVG(n_restarts=0), "pooled data of all subjects")],
+)
+def test_the_description_says_how_the_networks_were_learned(learner, said):
+    tasks, table = cohort(m=12)
+    study = compare_design(tasks, table, "group", learner, n_permutations=20, random_state=0)
+    description = describe_design(study)["description"]
+    assert said in description
+    assert "jointly" not in description
