@@ -630,7 +630,9 @@ def test_a_thousand_regions_are_cut_to_the_smallest_p_values(study, tmp_path, op
     assert "The brain has the 1,000 connections with the smallest p-values." in (
         page.page.text_content("#template-0")
     )
-    # 550 of them are below .05.
+    # 550 of them are below .05: too many to begin with.
+    assert page.page.locator("#brain-0 .edge").count() == 20
+    page.page.select_option('#brain-0 [data-part="choice"]', "0")
     assert page.page.locator("#brain-0 .edge").count() == 550
     assert page.page.text_content('#brain-0 [data-part="shown"]') == (
         f"550 of {len(rows):,} connections"

@@ -17,6 +17,8 @@ const MIDDLE = [0, -17, 8];
 const VIEWS = { left: [-90, 0], right: [90, 0], front: [0, 0], top: [180, 90] };
 const SEEN_FROM = { left: "the left", right: "the right", front: "the front", top: "above" };
 const MOST_NAMED = 40, STRONGEST = 20, KEY_STEP = 10;
+// More lines are drawn thin; of many more, the strongest are shown at first.
+const MOST_WIDE = 80, MOST_LEGIBLE = 200;
 
 /** Screen axes (right, up) and the direction to the viewer. */
 function axesOf([turn, rise]) {
@@ -65,7 +67,8 @@ function brainView(root, variables, coordinates, edges, level, total) {
   choices.forEach(([words, own], place) => {
     select.append(make("option", { value: place }, `${words} (${own.length})`));
   });
-  select.value = choices.findIndex(([, own]) => own.length > 0);
+  select.value = choices.findIndex(([, own], place) => (
+    place === choices.length - 1 || (own.length > 0 && own.length <= MOST_LEGIBLE)));
   const widest = Math.max(...edges.map((edge) => Math.abs(edge.value)), 0) || 1;
 
   const backdrop = make("g", { class: "outline" }), marks = make("g", { class: "marks" });
@@ -119,7 +122,7 @@ function brainView(root, variables, coordinates, edges, level, total) {
       const kind = ["edge", edge.value < 0 ? "negative" : "positive"];
       if (edge.doubtful) kind.push("doubtful");
       if (edge.headless) kind.push("headless");
-      const wide = 0.6 + (3 * Math.abs(edge.value)) / widest;
+      const wide = (0.6 + (3 * Math.abs(edge.value)) / widest) * (shown.length > MOST_WIDE ? 0.35 : 1);
       const line = make("line", { class: "line", "stroke-width": wide });
       const head = edge.headless ? null : make("path", { class: "head" });
       const reach = make("line", { class: "reach" });
@@ -165,7 +168,8 @@ function brainView(root, variables, coordinates, edges, level, total) {
     spots = coordinates.map(place);
     dots.forEach((point, k) => {
       const { x, y, near } = spots[k];
-      const size = point.classList.contains("joined") ? 2.4 : variables.length > 200 ? 0.7 : 1.5;
+      const small = shown.length > MOST_WIDE;
+      const size = point.classList.contains("joined") ? (small ? 1.3 : 2.4) : variables.length > 200 ? 0.7 : 1.5;
       set(point, { cx: x, cy: y, r: size * (1 + near / 400) });
     });
     lines.forEach(({ line, head, reach, wide }, k) => {
