@@ -33,6 +33,12 @@ def test_arrows_go_from_source_to_target_and_tell_the_sign():
     assert to_hex(second.get_facecolor()).upper() == plot.VERMILION
     assert first.get_linestyle() != second.get_linestyle()
     assert second.get_linewidth() > first.get_linewidth()
+    heads = weights == 0.5
+    styles = [
+        each.get_arrowstyle().__class__.__name__
+        for each in arrows(plot.plot_graph(weights, NAMES, heads=heads))
+    ]
+    assert styles == ["CurveFilledB", "Curve"]
     undirected = arrows(plot.plot_graph(weights, NAMES, directed=False))
     assert undirected[0].get_arrowstyle().__class__.__name__ == "Curve"
 

@@ -34,6 +34,7 @@ def plot_graph(
     title: str | None = None,
     largest: float | None = None,
     directed: bool = True,
+    heads: np.ndarray | None = None,
     axes: Any = None,
 ) -> Any:
     """Draw one directed graph on a circle.
@@ -51,6 +52,9 @@ def plot_graph(
         Weight of the widest line, to make several figures comparable. Default: the largest weight.
     directed : bool
         Whether lines have arrowheads.
+    heads : array (p, p) of bool, optional
+        Edges i -> j whose direction is supported; the others have no arrowhead. Of a fitted task t
+        these are ``graphs_[t] & ~cpdags_[t].T``. Default: all.
     axes : matplotlib axes, optional
         Where to draw. Default: in a new figure.
 
@@ -79,7 +83,7 @@ def plot_graph(
             FancyArrowPatch(
                 (x[i], y[i]),
                 (x[j], y[j]),
-                arrowstyle="-|>" if directed else "-",
+                arrowstyle="-|>" if directed and (heads is None or heads[i, j]) else "-",
                 mutation_scale=5 if is_small else 11,
                 shrinkA=3 if is_small else 6,
                 shrinkB=3 if is_small else 6,
@@ -122,6 +126,7 @@ def plot_shared_network(
     variables: Sequence[str],
     *,
     smallest_share: float = 0.5,
+    heads: np.ndarray | None = None,
     title: str | None = None,
     axes: Any = None,
 ) -> Any:
@@ -134,8 +139,9 @@ def plot_shared_network(
     variables : sequence of str
     smallest_share : float
         Edges that a smaller share of the tasks has are left out.
-    title, axes
-        As for `plot_graph`.
+    heads, title, axes
+        As for `plot_graph`. That tasks agree in a direction does not support it: their directions are
+        chosen to agree where data allow either.
 
     Examples
     --------
@@ -145,7 +151,7 @@ def plot_shared_network(
     """
     shares = np.asarray(graphs, dtype=float).mean(axis=0)
     shares = np.where(shares >= smallest_share, shares, 0.0)
-    return plot_graph(shares, variables, title=title, largest=1.0, axes=axes)
+    return plot_graph(shares, variables, title=title, largest=1.0, heads=heads, axes=axes)
 
 
 def plot_difference(

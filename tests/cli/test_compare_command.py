@@ -13,6 +13,7 @@ from mtgbn import MTGBN, Tasks
 from mtgbn.cli import cli
 from mtgbn.compare import compare_design, inference
 from mtgbn.learn import multitask
+from mtgbn.report.commands import compare_command
 
 FEW = ("--permutations", 200, *QUICK)
 N_PATIENTS, N_CONTROLS = 5, 5
@@ -112,7 +113,7 @@ def test_the_folder_has_what_python_finds(study, whole):
 
 def test_every_file_is_explained_and_no_other_is_there(whole):
     out, _, _ = whole
-    tables = ("connections", "strengths", "components", "subjects")
+    tables = ("connections", "strengths", "components", "regions", "sets", "subjects")
     matrices = tuple(f"seg-all_meas-{name}_relmat" for name in ("effect", "pFamily"))
     names = {f"{name}.{kind}" for name in (*tables, *matrices) for kind in ("tsv", "json")}
     assert {path.name for path in out.iterdir()} - {"report.html"} == {
@@ -321,3 +322,21 @@ def test_two_templates_have_a_matrix_each(study, tmp_path):
     for name, variables in zip(effects, (["v0", "v1"], ["v2", "v3"]), strict=True):
         assert pd.read_csv(tmp_path / "out" / name, sep="\t").columns.tolist() == variables
     assert read(tmp_path / "out", "connections").template.tolist() == ["T 1", "T-1"]
+
+
+def test_sets_of_a_table_are_tested_and_the_command_names_them(study, tmp_path):
+    table = tmp_path / "sets.tsv"
+    table.write_text("name\ttemplate\nv0\tfront\nv1\tfront\nv3\tback\nv4\tback\n")
+    data, people = study
+    options = ("--group", people, "--column", "group", "--templates", "all", *FEW)
+    result = run(data, tmp_path / "out", *options, "--sets", table)
+    assert result.exit_code in (0, 3), result.exception
+    sets = read(tmp_path / "out", "sets")
+    assert sorted(sets.kind) == ["all", "between", "within", "within"]
+    assert sets.loc[sets.kind == "within", "first"].tolist()[0] == "back"  # v3 -> v4 in patients
+    about = json.loads((tmp_path / "out" / "comparison.json").read_text())
+    assert about["settings"]["design"]["sets"] == {"front": ["v0", "v1"], "back": ["v3", "v4"]}
+    assert "--sets SETS.tsv" in compare_command(about, [])
+    refused = run(data, tmp_path / "b", *options, "--sets", table, "--paper")
+    assert refused.exit_code == 2
+    assert "--sets" in refused.output

@@ -5,8 +5,9 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from mtgbn import SIG, Tasks
+from mtgbn import AVG, SIG, Tasks
 from mtgbn.compare import compare_design
+from mtgbn.compare.design_tables import describe_design
 from mtgbn.compare.strengths import connection_strengths
 from mtgbn.errors import InputError
 from mtgbn.simulate import simulate_misfit
@@ -147,3 +148,48 @@ def test_incomplete_subjects_are_refused():
     tasks = Tasks.from_arrays(rows, names=list(table.index), missing="em")
     with pytest.raises(InputError, match="strengths need complete data, and 's3' lack values"):
         compare_design(tasks, table, "group", n_permutations=50)
+
+
+def test_sessions_weigh_as_parts_of_a_subject_in_shares_of_edges():
+    """One subject has three sessions in which x0 and x1 are joined; in the others they hardly are."""
+    rng = np.random.default_rng(3)
+    owners = ["a", "a", "a", *"bcdefghijk"]
+    names = [f"{owner}_ses-{owners[:t].count(owner)}" for t, owner in enumerate(owners)]
+    arrays = rng.normal(size=(len(owners), 80, 3))
+    arrays[:3, :, 1] += 2 * arrays[:3, :, 0]
+    arrays[3:5, :, 1] += 2 * arrays[3:5, :, 0]
+    table = {
+        name: {"group": "patient" if owner in "abcde" else "control"}
+        for name, owner in zip(names, owners, strict=True)
+    }
+    study = compare_design(
+        Tasks.from_arrays(arrays, names=names), table, "group", LEARNER, n_permutations=99
+    )
+    assert len(study.design.subjects) == 11
+    graphs, frame = study.templates[0].estimator.graphs_, study.to_frame()
+    is_checked = False
+    for row in frame.itertuples():
+        i, j = int(row.source[1:]), int(row.target[1:])
+        of_subjects = {owner: [0.0, 0.0, 0] for owner in owners}
+        for owner, graph in zip(owners, graphs, strict=True):
+            for k, count in enumerate((graph[i, j] | graph[j, i], graph[i, j], 1)):
+                of_subjects[owner][k] += count
+        joined = sum(each[0] / each[2] for each in of_subjects.values()) / 11
+        forward = sum(each[1] / each[2] for each in of_subjects.values()) / 11
+        assert row.joined == pytest.approx(joined)
+        if joined:
+            assert row.forward == pytest.approx(forward / joined)
+        is_checked |= (row.source, row.target) == ("x0", "x1") and 0 < joined < 0.6
+    assert is_checked
+
+
+@pytest.mark.parametrize(
+    ("learner", "said"),
+    [(SIG(n_restarts=0), "as a single task"), (AVG(n_restarts=0), "pooled data of all subjects")],
+)
+def test_the_description_says_how_the_networks_were_learned(learner, said):
+    tasks, table = cohort(m=12)
+    study = compare_design(tasks, table, "group", learner, n_permutations=20, random_state=0)
+    description = describe_design(study)["description"]
+    assert said in description
+    assert "jointly" not in description

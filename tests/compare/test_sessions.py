@@ -5,11 +5,16 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from compare.studies import series as small_series
+from compare.studies import write_series
 from scipy import stats
 
 from mtgbn import MTGBN, SIG, Tasks
 from mtgbn.compare import compare_design, split_halves
+from mtgbn.compare.cohort import read_cohort
+from mtgbn.compare.design_folder import Question, plan_design
 from mtgbn.compare.inference import contrast_tests
+from mtgbn.compare.participants import read_participants
 from mtgbn.compare.reliability import intraclass_correlations
 from mtgbn.compare.sessions import average_sessions, find_people, person_of
 from mtgbn.compare.strengths import connection_strengths
@@ -217,3 +222,31 @@ def test_probabilities_of_directions_come_from_the_posterior():
         assert row.support_probability == pytest.approx(expected)
         assert row.support == pytest.approx(max(row.forward, 1 - row.forward))
         assert row.compelled <= row.support
+
+
+def test_a_plan_counts_the_orders_of_persons_and_not_of_sessions(tmp_path):
+    """Three and three persons have twenty orders; their twelve sessions would have 924."""
+    data = tmp_path / "data"
+    data.mkdir()
+    lines = ["participant_id\tgroup"]
+    for k in range(6):
+        for session in (1, 2):
+            lines.append(f"sub-{k}_ses-{session}\t{'patient' if k < 3 else 'control'}")
+            write_series(data, f"sub-{k}_ses-{session}", small_series(10 * k + session, False))
+    table = tmp_path / "participants.tsv"
+    table.write_text("\n".join(lines) + "\n")
+    participants = read_participants(table)
+    cohort = read_cohort(data, participants, ("control", "patient"), effective_samples="none")
+    assert len(cohort.tasks) == 12
+    plan = plan_design(cohort, participants, Question())
+    (note,) = plan.notes
+    assert note.startswith("6 subjects have 20 different orders only")
+    assert len(plan.design.subjects) == 12
+
+
+def test_what_is_said_of_sessions_does_not_speak_of_tasks():
+    tasks, table = with_sessions(series(), people())
+    study = compare_design(tasks, table, "group", LEARNER, n_permutations=20, random_state=0)
+    notes = " ".join(study.design.notes)
+    assert "are taken as sessions of one person" in notes
+    assert "task" not in notes

@@ -3,6 +3,7 @@
 import pytest
 
 from mtgbn.compare import find_templates
+from mtgbn.compare.templates import coordinates_in
 from mtgbn.errors import InputError
 from mtgbn.fmri import load_regions
 
@@ -44,3 +45,11 @@ def test_a_table_decides(tmp_path):
     table.write_text("name\tlabel\nb\tT\n")
     with pytest.raises(InputError, match="lacks the column template; it has name, label"):
         find_templates(["a", "b"], table)
+
+
+def test_places_of_regions_are_read_where_a_table_has_them(tmp_path):
+    table = tmp_path / "regions.csv"
+    table.write_text("name,template,x,y,z\na,one,-40,2.5,7\nb,one,n/a,1,2\nc,one,inf,0,0\n")
+    assert coordinates_in(table) == {"a": [-40.0, 2.5, 7.0]}
+    table.write_text("name,template\na,one\nb,one\n")
+    assert coordinates_in(table) == coordinates_in("all") == coordinates_in(None) == {}

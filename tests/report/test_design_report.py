@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import time
 from html import unescape
 
 import numpy as np
@@ -14,6 +15,7 @@ from compare.studies import QUICK, write_groups
 from mtgbn import AVG, MTGBN, SIG, Tasks
 from mtgbn.cli import cli
 from mtgbn.compare import compare_design, write_study
+from mtgbn.compare.comparison_folder import ComparisonTables, comparison_tables
 from mtgbn.compare.inference import enhance
 from mtgbn.compare.power import detectable_effect
 from mtgbn.report import comparison_parts, design_page, report_of
@@ -118,7 +120,7 @@ def test_tables_are_the_files_and_important_columns_come_first(folder, opened):
     for name, file in (("connections-0", "connections"), ("subjects", "subjects")):
         assert page.download(name) == (f"{file}.tsv", (folder / f"{file}.tsv").read_bytes())
     shown, table = page.table("connections-0"), read(folder, "connections")
-    order = ["source", "target", "effect", "low", "high", "p_family", "p", "q"]
+    order = ["source", "target", "effect", "p_family", "low", "high", "p", "q"]
     assert shown["header"][:8] == [name.replace("_", " ") for name in order]
     assert sorted(shown["header"]) == sorted(name.replace("_", " ") for name in table)
     assert [row[:2] for row in shown["rows"]] == table[["source", "target"]].values.tolist()
@@ -128,7 +130,7 @@ def test_tables_are_the_files_and_important_columns_come_first(folder, opened):
     ordered = page.page.locator('[data-table="connections-0"] th[aria-sort="ascending"]')
     assert ordered.text_content() == "effect"
     about = json.loads((folder / "connections.json").read_text())
-    title = page.page.get_attribute('[data-table="connections-0"] th:nth-child(6) button', "title")
+    title = page.page.get_attribute('[data-table="connections-0"] th:nth-child(4) button', "title")
     assert title == about["p_family"]["Description"]
 
 
@@ -353,7 +355,8 @@ def test_sessions_are_not_called_subjects(tmp_path):
     write_study(averaged, tmp_path)
     report = report_of(tmp_path)
     text = words_of(report, "methods")
-    assert "We compared 9 subjects. They had 2 sessions each, 18 in all." in text
+    assert "We compared 9 subjects (4 patient, 5 of the reference category)." in text
+    assert "They had 2 sessions each, 18 in all." in text
     assert "averaged, weighted by their precision" in text
     assert "Every session had 70 rows of data." in text
     assert "The variables were not scaled." in text
@@ -383,9 +386,15 @@ def test_people_who_are_left_out_and_fits_that_did_not_converge_are_named(tmp_pa
     }
     page = opened(report_of(study, about=about).save_as_html(tmp_path / "page.html"))
     text = page.page.text_content("#subjects")
-    assert "1 subject left out for lack of a value: s<3> (age)." in text
-    assert "1 subject with data excluded: s<99> (is <empty>)." in text
-    assert "1 participant without data: x." in text
+    assert (
+        "1 further subject lacked a value that the design needs and was left out: s<3> (age)."
+        in text
+    )
+    assert (
+        "1 further subject with data could not be used and was left out: s<99> (is <empty>)."
+        in text
+    )
+    assert "1 further participant had no data and was left out: x." in text
     assert "The fit did NOT converge" in page.page.text_content("#found")
     assert "Not all fits converged: all." in page.page.text_content("#warnings")
     methods = page.page.text_content("#methods")
@@ -447,3 +456,202 @@ def test_the_command_makes_the_page_and_the_page_has_the_command(tmp_path):
     without = ("--no-report", "--overwrite")
     run("compare", tmp_path / "data", tmp_path / "b", "--group", table, *words[6:], *without)
     assert not (tmp_path / "b" / "report.html").exists()
+
+
+PLACES = {name: [12.0 * k - 40, 25.0 * k - 80, 30.0 - 9 * k] for k, name in enumerate(EVIL)}
+
+
+@pytest.fixture(scope="module")
+def in_brain(study, tmp_path_factory):
+    """The page of the study with hostile names of regions, whose places are known."""
+    report = report_of(study, about={"coordinates": PLACES})
+    return report.save_as_html(tmp_path_factory.mktemp("brain") / "page.html")
+
+
+def test_the_brain_shows_what_the_table_has(folder, in_brain, opened):
+    page, table = opened(in_brain), read(folder, "connections")
+    select, edges = '#brain-0 [data-part="choice"]', "#brain-0 .edge"
+    numbers = [(table.p_family <= 0.05).sum(), (table.q <= 0.05).sum(), len(table)]
+    options = page.page.locator(f"{select} option").all_text_contents()
+    assert [int(re.search(r"\((\d+)\)$", text)[1]) for text in options] == numbers
+    assert page.page.locator(edges).count() == numbers[0] > 0
+    page.page.select_option(select, "2")
+    assert page.page.locator(edges).count() == len(table)
+    assert page.page.locator(f"{edges}.doubtful").count() == (table.p_family > 0.05).sum()
+    assert page.page.locator(f"{edges}.negative").count() == (table.effect < 0).sum()
+    is_told = (table.joined >= design_page.LEAST_JOINED) & (
+        table.compelled >= design_page.LEAST_COMPELLED
+    )
+    assert page.page.locator(f"{edges} .head").count() == is_told.sum() > 0
+    # The width of a line shows the size of its effect.
+    page.page.click("#brain-0 summary")
+    items = page.page.locator('#brain-0 [data-part="list"] li').all_text_contents()
+    widths = page.page.eval_on_selector_all(
+        f"{edges} .line", "all => all.map((line) => Number(line.getAttribute('stroke-width')))"
+    )
+    sizes = [abs(float(re.search(r"effect ([+-][.\d]+)", text)[1])) for text in items]
+    largest = table.effect.abs().max()
+    np.testing.assert_allclose(widths, [0.6 + 3 * size / largest for size in sizes], atol=0.05)
+    said = page.page.text_content("#template-0").replace("\u00a0", " ")
+    assert "Arrowhead: the data decide the direction in at least 80 % of the subjects" in said
+
+
+def test_names_in_the_brain_are_text(in_brain, opened):
+    page = opened(in_brain)
+    page.page.select_option('#brain-0 [data-part="choice"]', "2")
+    names = page.page.locator("#brain-0 .name").all_text_contents()
+    assert sorted(names) == sorted(name if len(name) <= 24 else f"{name[:23]}…" for name in EVIL)
+    assert page.page.locator("#brain-0 b, #brain-0 script").count() == 0
+
+
+def place_of(page, selector, name):
+    return float(page.page.get_attribute(selector, name))
+
+
+def test_views_put_regions_where_they_are(in_brain, opened):
+    page = opened(in_brain)
+    middle = (0, -17, 8)
+    # From the left, the front is on the left; from above and from the front, left is left or right.
+    for view, (across, up) in {"left": (-2, 3), "top": (1, 2), "front": (-1, 3)}.items():
+        page.page.click(f'#brain-0 [data-part="{view}"]')
+        for number, place in enumerate(PLACES.values(), start=1):
+            circle = f"#brain-0 .region:nth-of-type({number})"
+            axis = abs(across) - 1
+            expected = (place[axis] - middle[axis]) * np.sign(across)
+            assert place_of(page, circle, "cx") == pytest.approx(expected, abs=0.02)
+            height = middle[up - 1] - place[up - 1]
+            assert place_of(page, circle, "cy") == pytest.approx(height, abs=0.02)
+        assert page.page.get_attribute(f'#brain-0 [data-part="{view}"]', "aria-pressed") == "true"
+        # All lines begin and end at regions.
+        spots = page.page.eval_on_selector_all(
+            "#brain-0 .region",
+            "all => all.map((it) => `${it.getAttribute('cx')},${it.getAttribute('cy')}`)",
+        )
+        ends = page.page.eval_on_selector_all(
+            "#brain-0 .reach",
+            "all => all.flatMap((it) => [1, 2].map("
+            "(k) => `${it.getAttribute(`x${k}`)},${it.getAttribute(`y${k}`)}`))",
+        )
+        assert ends
+        assert set(ends) <= set(spots)
+
+
+def test_the_brain_is_turned_and_read_with_the_keyboard_and_the_pointer(in_brain, opened):
+    page = opened(in_brain)
+    angles = "mtgbnViews['brain-0'].angles"
+    assert page.page.evaluate(angles) == [-90, 0]
+    page.page.focus("#brain-0 svg")
+    page.page.keyboard.press("ArrowRight")
+    page.page.keyboard.press("ArrowDown")
+    assert page.page.evaluate(angles) == [-80, 10]
+    page.page.locator("#brain-0 svg").scroll_into_view_if_needed()
+    box = page.page.locator("#brain-0 svg").bounding_box()
+    at = box["x"] + 10, box["y"] + 10
+    page.page.mouse.move(*at)
+    page.page.mouse.down()
+    page.page.mouse.move(at[0] + 60, at[1] + 20)
+    page.page.mouse.up()
+    assert page.page.evaluate(angles) == [-50, 20]
+    tip = '#brain-0 [data-part="tip"]'
+    assert not page.page.is_visible(tip)
+    page.page.focus('#brain-0 [data-part="next"]')
+    page.page.keyboard.press("Enter")
+    text = page.page.text_content(tip)
+    assert re.search(r"effect [+-][.\d]+ \(95 % interval .* to .*\), corrected p = ", text)
+    assert page.page.locator("#brain-0 .edge.chosen").count() == 1
+    page.page.click("#brain-0 summary")
+    page.page.focus('#brain-0 [data-part="list"] button')
+    assert page.page.text_content(tip) == page.page.text_content('#brain-0 [data-part="list"] li')
+    page.page.click('#brain-0 [data-part="front"]')
+    page.page.locator("#brain-0 .reach").first.click(force=True)
+    assert page.page.is_visible(tip)
+    page.page.focus("#brain-0 svg")
+    page.page.keyboard.press("Escape")
+    assert not page.page.is_visible(tip)
+
+
+@pytest.mark.parametrize("width", [400, 1600])
+def test_the_brain_fits_any_width(in_brain, opened, width):
+    page = opened(in_brain, width)
+    page.page.select_option('#brain-0 [data-part="choice"]', "2")
+    page.page.click('#brain-0 [data-part="next"]')
+    assert page.overflow() <= 0
+    frame = page.page.locator("#brain-0 .brain-frame").bounding_box()
+    tip = page.page.locator('#brain-0 [data-part="tip"]').bounding_box()
+    assert tip["x"] >= frame["x"]
+    assert tip["x"] + tip["width"] <= frame["x"] + frame["width"]
+
+
+def test_without_places_there_is_no_brain(folder, opened):
+    page = opened(folder / "report.html")
+    assert page.page.locator("[data-brain]").count() == 0
+    assert "In the brain" not in page.page.text_content("#template-0")
+
+
+def test_regions_that_differ_as_a_whole_are_said(folder, opened):
+    page, table = opened(folder / "report.html"), read(folder, "regions")
+    found = table[table.p_family <= 0.05]
+    assert {EVIL[3], EVIL[4]} <= set(found.region)
+    text = re.sub(r"\s+", " ", page.page.text_content("#components"))
+    verb = "has" if len(found) == 1 else "have"
+    assert f"Of 5 regions, {len(found)} {verb} connections that differ as a whole" in text
+    whole = read(folder, "sets")
+    assert f"All connections as one set differ: p = {whole.p[0]:.3g}." in text
+    shown = page.table("regions")
+    assert shown["header"][:4] == ["region", "p family", "statistic", "effect"]
+    assert [row[0] for row in shown["rows"]] == table.region.tolist()
+    assert page.download("regions")[1] == (folder / "regions.tsv").read_bytes()
+
+
+def test_a_thousand_regions_are_cut_to_the_smallest_p_values(study, tmp_path, opened):
+    """The tables of a small study, made larger: a fit of a thousand regions would take long."""
+    about, tables = comparison_tables(study)
+    names = [f"region {k}" for k in range(1000)]
+    first, *_ = tables["connections"].records
+    pairs = [(i, j) for i in range(1000) for j in range(i + 1, min(i + 12, 1000))]
+    rows = [
+        list(
+            (
+                first | {"source": names[i], "target": names[j], "p_family": str((k + 1) / 11_000)}
+            ).values()
+        )
+        for k, (i, j) in enumerate(pairs)
+    ]
+    tables["connections"] = tables["connections"]._replace(rows=rows)
+    about["templates"]["all"]["variables"] = names
+    rng = np.random.default_rng(0)
+    about["coordinates"] = dict(
+        zip(names, rng.uniform(-60, 60, (1000, 3)).round(1).tolist(), strict=True)
+    )
+    report = design_page.design_report(ComparisonTables(about, tables))
+    assert len(report.html) < 6e6
+    page = opened(report.save_as_html(tmp_path / "page.html"), 400)
+    assert page.overflow() <= 0
+    assert "The brain has the 1,000 connections with the smallest p-values." in (
+        page.page.text_content("#template-0")
+    )
+    # 550 of them are below .05: too many to begin with.
+    assert page.page.locator("#brain-0 .edge").count() == 20
+    page.page.select_option('#brain-0 [data-part="choice"]', "0")
+    assert page.page.locator("#brain-0 .edge").count() == 550
+    assert page.page.text_content('#brain-0 [data-part="shown"]') == (
+        f"550 of {len(rows):,} connections"
+    )
+    start = time.monotonic()
+    page.page.click('#brain-0 [data-part="top"]')
+    assert time.monotonic() - start < 5
+
+
+def test_groups_of_connections_are_in_the_answer_if_no_connection_is_found():
+    """Weak differences of all connections of a region, which no single connection shows."""
+    study = made_study(effect=0.0, variables=[f"v{k}" for k in range(5)])
+    about, tables = comparison_tables(study)
+    regions = tables["regions"]
+    place = list(regions.columns).index("p_family")
+    for row in regions.rows:
+        row[place] = "0.02" if row[1] == "v3" else "0.8"
+    report = design_page.design_report(ComparisonTables(about, tables))
+    text = words_of(report, "found")
+    assert "No connection is shown to depend on 'group'." in text
+    assert "But groups of connections differ as a whole" in text
+    assert "those of v3 (section" in text

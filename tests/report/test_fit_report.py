@@ -2,6 +2,7 @@
 
 import html
 import html.parser
+import io
 import json
 import re
 import shlex
@@ -18,7 +19,7 @@ from mtgbn import AVG, SIG, Tasks, save_result
 from mtgbn.cli import cli
 from mtgbn.errors import ExtraNotInstalledError, InputError, NotFittedError
 from mtgbn.report import report_of
-from mtgbn.results.fit_tables import edge_table
+from mtgbn.results.fit_tables import edge_table, shared_edge_table
 from mtgbn.simulate import simulate_tasks
 
 EVIL = (
@@ -128,14 +129,42 @@ def test_the_shared_network_has_shares_of_tasks(sampled, page):
     np.testing.assert_array_equal(counts, graphs.sum(axis=0))
 
 
-def test_directions_that_were_chosen_can_be_hidden(sampled, page):
+def headless(page, view="tasks"):
+    return page.page.evaluate(f"mtgbnViews.{view}.edges('.undirected').length")
+
+
+def test_directions_that_few_draws_support_have_no_head(sampled, page):
     table = edges_of(sampled[1])
-    chosen = int((table[table.task == "task0"].direction == "chosen").sum())
-    assert chosen > 0
-    count = "mtgbnViews.tasks.edges('.undirected').length"
-    assert page.page.evaluate(count) == 0
+    own = table[table.task == "task0"]
+    few = int((own.probability < 0.8 * own.adjacency_probability).sum())
+    assert 0 < few < len(own)
+    assert headless(page) == 0  # the fixture takes the tick away
     page.page.check('#task-networks [data-part="undirected"]')
-    assert page.page.evaluate(count) == chosen
+    assert headless(page) == few
+    shared = pd.read_csv(io.StringIO(shared_edge_table(sampled[0]).tsv), sep="\t")
+    set_slider(page, 0, "#shared-network")
+    few = int((shared.mean_probability < 0.8 * shared.mean_adjacency_probability).sum())
+    assert headless(page, "shared") == few > 0
+    said = page.page.text_content("#networks").replace("\u00a0", " ")
+    assert "at least 80 % of the draws with the edge have this direction" in said
+
+
+def test_directions_that_the_data_leave_open_have_no_head(tmp_path, opened):
+    learner = made_up(7, 9)
+    page = opened(report_of(learner).save_as_html(tmp_path / "page.html"))
+    table = pd.read_csv(io.StringIO(edge_table(learner).tsv), sep="\t")
+    chosen = int((table[table.task == "task0"].direction == "chosen").sum())
+    assert headless(page) == chosen > 0
+    page.page.uncheck('#task-networks [data-part="undirected"]')
+    assert headless(page) == 0
+    shared = pd.read_csv(io.StringIO(shared_edge_table(learner).tsv), sep="\t")
+    for row in shared.itertuples():
+        own = table[(table.source == row.source) & (table.target == row.target)]
+        assert row.compelled == pytest.approx((own.direction == "compelled").sum() / row.tasks)
+    set_slider(page, 0, "#shared-network")
+    assert headless(page, "shared") == (shared.compelled < 0.8).sum() > 0
+    said = page.page.text_content("#shared").replace("\u00a0", " ")
+    assert "in at least 80 % of the tasks that join the pair" in said
 
 
 def test_hovering_tells_coefficient_and_probability(sampled, page):
@@ -263,7 +292,7 @@ def test_names_are_text_everywhere(tmp_path, opened):
     learner = made_up(3, len(EVIL), variables=list(EVIL), names=["</script>", "<i>t</i>", "t2"])
     save_result(learner, tmp_path)
     page = opened(report_of(tmp_path).save_as_html(tmp_path / "report.html"))
-    assert page.page.locator("body script:not([type])").count() == 4  # the page's own
+    assert page.page.locator("body script:not([type])").count() == 5  # the page's own
     assert page.page.locator("main b, main i").count() == 0
     labels = page.page.evaluate("mtgbnViews.tasks.nodes().map((node) => node.data('label'))")
     assert labels == list(EVIL)

@@ -62,7 +62,7 @@ def test_a_comparison_returns_the_study_that_it_wrote(study, tmp_path):
     assert "Effect: 'patient' minus 'control'." in run.summary
     about = json.loads((run.folder / "comparison.json").read_text())
     written = comparison_tables(run.study, about).tables
-    assert set(written) == {"connections", "strengths", "components", "subjects"}
+    assert set(written) == {"connections", "strengths", "components", "regions", "sets", "subjects"}
     for name, table in written.items():
         assert (run.folder / f"{name}.tsv").read_text() == table.tsv
     # Three and three subjects have twenty orders, every one with a twin.

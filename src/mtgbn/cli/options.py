@@ -162,8 +162,9 @@ _selection_options = joined(
         "--templates",
         metavar="FILE|all",
         help="TSV or CSV file with the columns name and template, such as the table of the regions: "
-        "every template is compared as one network. all: one network of all variables. [default: the "
-        "paper's templates, if all variables are its regions; else all]",
+        "every template is compared as one network. If it has x, y and z (MNI mm), too, effects are "
+        "also shown in the brain. all: one network of all variables. [default: the paper's templates, "
+        "if all variables are its regions; else all]",
     ),
 )
 
@@ -190,6 +191,13 @@ _design_options = joined(
         metavar="COLUMN",
         help="Subjects are exchanged only with those that have the same value in this column, such as a "
         "site.",
+    ),
+    option(
+        "--sets",
+        type=click.Path(exists=True, dir_okay=False),
+        metavar="FILE",
+        help="TSV or CSV file with the columns name and template, as for --templates: in each network, "
+        "all connections within such a set, and those between two sets, are also tested as a whole.",
     ),
     option(
         *("--permutations", "n_permutations"),
@@ -239,7 +247,7 @@ _paper_options = joined(
 )
 
 # Options by the way of comparing that they belong to.
-DESIGN_SETTINGS = ("formula", "test", "contrast", "blocks", "n_permutations")
+DESIGN_SETTINGS = ("formula", "test", "contrast", "blocks", "sets", "n_permutations")
 PAPER_SETTINGS = ("n_relabellings", "fitting", "methods", "n_edges")
 comparison_options = joined(_selection_options, _design_options, _paper_options)
 

@@ -6,6 +6,7 @@ interrupted fit go on.
 
 import itertools
 import math
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,10 +18,11 @@ import numpy as np
 from mtgbn._utils.arguments import check_count
 from mtgbn._utils.names import listed
 from mtgbn.compare.cohort import Cohort
-from mtgbn.compare.design import Design, make_design
+from mtgbn.compare.design import Design, categorical_columns, make_design
 from mtgbn.compare.design_study import LEVEL
 from mtgbn.compare.design_tables import effect_in_words
 from mtgbn.compare.participants import Participants, participant_of
+from mtgbn.compare.sessions import find_people, person_of
 from mtgbn.errors import InputError
 from mtgbn.learn import MTGBN
 
@@ -42,6 +44,7 @@ class Question:
     test: str | None = None
     contrast: str | None = None
     blocks: str | None = None
+    sets: str | os.PathLike[str] | None = None  # table with the columns name and template
     n_permutations: int = 10_000
 
     def __post_init__(self) -> None:
@@ -97,7 +100,11 @@ def plan_design(cohort: Cohort, participants: Participants, question: Question) 
     ]
     covariates = {task: {name: values[name] for name in used} for task, values in table.items()}
     values = {name: [covariates[task][name] for task in design.subjects] for name in used}
-    notes = [*_notes_on_codes(formula, values), *_notes_on_orders(design)]
+    # Sessions of a person are averaged, so that persons change places, and not sessions.
+    fixed = [*categorical_columns(formula), *filter(None, [question.blocks])]
+    people = find_people(table, None, used=used, categories=fixed, blocks=question.blocks)
+    exchanged = make_design(people.table, formula, **question.tests)
+    notes = [*_notes_on_codes(formula, values), *_notes_on_orders(exchanged)]
     return Plan(
         formula=formula,
         table=table,
@@ -208,8 +215,10 @@ def _notes_on_orders(design: Design) -> list[str]:
     smallest = twins * math.exp(-logarithm)
     if smallest <= LEVEL:
         return []
+    persons = {person_of(name) for name in design.subjects}
+    unit = "subjects" if len(persons) == len(design.subjects) else "sessions"
     return [
-        f"{len(design.matrix)} subjects have {math.exp(logarithm):.0f} different orders only, so that "
+        f"{len(design.matrix)} {unit} have {math.exp(logarithm):.0f} different orders only, so that "
         f"no p-value can be below {smallest:.2g}: nothing can be found at the level {LEVEL:g}. Compare "
         "more subjects"
     ]

@@ -8,7 +8,7 @@ Tested are the strengths of pairs, not directions: often the data cannot tell a 
 difference of directions would mean nothing. Tables say what supports a direction instead.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from mtgbn._utils.arguments import check_count
 from mtgbn._utils.names import listed, unknown_name
 from mtgbn._utils.optional import require
 from mtgbn._utils.seeds import seed_sequence
+from mtgbn.compare.connection_sets import ConnectionSet, check_sets, connection_sets
 from mtgbn.compare.covariates import values_by_task
 from mtgbn.compare.design import Design, categorical_columns, formula_columns, make_design
 from mtgbn.compare.fitting import AnyEstimator, Progress, RandomState, clone, labelled
@@ -58,6 +59,8 @@ class TestedTemplate(NamedTuple):
         Sampling variances of the strengths.
     reliability : Reliability, optional
         Intraclass correlations of the strengths, if there are several sessions or halves were given.
+    sets : tuple of ConnectionSet
+        The sets of connections of ``tests.sets``, in their order.
     """
 
     name: str
@@ -68,6 +71,7 @@ class TestedTemplate(NamedTuple):
     tests: Tests
     variances: np.ndarray
     reliability: Reliability | None = None
+    sets: tuple[ConnectionSet, ...] = ()
 
 
 class DesignStudy(NamedTuple):
@@ -144,6 +148,7 @@ class DesignStudy(NamedTuple):
                     f"({tests.low[k]:+.2f} to {tests.high[k]:+.2f}) in partial correlation; "
                     f"p = {tests.p[k]:.3g}, corrected {tests.p_family[k]:.3g}"
                 )
+            lines += _sets_in_words(template)
         lines += [each.reliability.in_words() for each in self.templates if each.reliability]
         if design.left_out:
             lines.append(f"Left out for lack of a value: {listed(design.left_out)}.")
@@ -163,6 +168,7 @@ def compare_design(
     subject: str | None = None,
     halves: tuple[Tasks, Tasks] | None = None,
     templates: Templates | None = None,
+    sets: Mapping[str, Sequence[str]] | None = None,
     n_permutations: int = 10_000,
     random_state: RandomState = None,
     n_jobs: int | None = None,
@@ -198,6 +204,9 @@ def compare_design(
         estimated from them. Sessions, if there are any, are used instead.
     templates : mapping, optional
         As for `compare_groups`.
+    sets : mapping, optional
+        Named sets of variables. Within every template, all connections within a set are also tested as
+        a whole, and all connections between two sets. Every variable's connections always are.
     n_permutations : int
         Random orders of the subjects (Freedman and Lane); they cost seconds.
     random_state, n_jobs, progress
@@ -242,6 +251,7 @@ def compare_design(
     tasks = tasks[[tasks.names.index(name) for name in chosen]]
     halves = None if halves is None else _matched(halves, tasks)
     parts = check_comparison(tasks, estimator, templates)
+    named = check_sets(sets, tasks.variables)
     tested = []
     seeds = seed_sequence(random_state).spawn(len(parts))
     for (name, part), seed in zip(parts.items(), seeds, strict=True):
@@ -249,6 +259,7 @@ def compare_design(
         report: Any = labelled(f"{name}, ", progress)
         fitted = clone(estimator, random_state=fit_seed).fit(part, progress=report)
         measured = _measure(part, fitted.graphs_, rows, halves)
+        own = connection_sets(measured.pairs, part.variables, named)
         found = contrast_tests(
             measured.strengths,
             design.matrix,
@@ -257,6 +268,7 @@ def compare_design(
             blocks=design.blocks,
             variance_groups=design.variance_groups,
             shown=np.tanh(measured.strengths),
+            sets=[each.connections for each in own],
             n_permutations=n_permutations,
             random_state=order_seed,
             progress=None if report is None else partial(report, "permutations"),
@@ -267,6 +279,7 @@ def compare_design(
                 variables=part.variables,
                 estimator=fitted,
                 tests=found,
+                sets=own,
                 **measured._asdict(),
             )
         )
@@ -314,6 +327,25 @@ def _matched(halves: tuple[Tasks, Tasks], tasks: Tasks) -> tuple[Tasks, Tasks]:
                 raise unknown_name(name, list(half.names), "task of the halves")
     first, second = (half[list(tasks.names)] for half in halves)
     return first, second
+
+
+def _sets_in_words(template: TestedTemplate) -> list[str]:
+    """The sets of connections and the regions that differ as a whole; no line without any."""
+    names, pvalues = [], []
+    for own, tests in (
+        ([each.name for each in template.sets], template.tests.sets),
+        ([f"those of {name}" for name in template.variables], template.tests.regions),
+    ):
+        found = np.flatnonzero(tests.p_family <= LEVEL)
+        order = found[np.argsort(tests.p_family[found], kind="stable")]
+        names += [own[k] for k in order]
+        pvalues += tests.p_family[order].tolist()
+    if not names:
+        return []
+    return [
+        f"  Groups of connections that differ as a whole: {listed(names, quote=False)} (smallest "
+        f"corrected p = {min(pvalues):.3g})."
+    ]
 
 
 def _what_could_be_found(tests: Tests, design: Design) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 
 from mtgbn._utils.described_table import DescribedTable, table_of
 from mtgbn._utils.tables import table_text
+from mtgbn.compare.connection_sets import SetTests
 from mtgbn.compare.design import Design
 from mtgbn.compare.design_study import LEVEL, DesignStudy, TestedTemplate
 from mtgbn.compare.directions import direction_support
@@ -22,10 +23,16 @@ from mtgbn.graphs import skeleton
 from mtgbn.tasks import Tasks
 from mtgbn.tasks.data_warnings import unequal_scales
 
-METHOD = (
-    "all subjects were learned jointly in one fit that knows neither groups nor covariates, and the "
-    "strength of every connection (partial correlation given the parents in the learned networks) was "
-    "tested by exchanging subjects (Freedman and Lane)"
+_LEARNED = {
+    "SIG": "the network of every subject was learned as a single task, without groups and covariates",
+    "AVG": "one network was learned from the pooled data of all subjects, without groups and covariates",
+}
+_LEARNED_JOINTLY = (
+    "all subjects were learned jointly in one fit that knows neither groups nor covariates"
+)
+_TESTED = (
+    "the strength of every connection (partial correlation given the parents in the learned networks) "
+    "was tested by exchanging subjects (Freedman and Lane)"
 )
 
 _TEMPLATE = {"template": "set of variables that was compared separately"}
@@ -48,7 +55,8 @@ CONNECTIONS = {
     "strength": "mean partial correlation of all subjects",
     "joined": "share of the subjects whose network has an edge between both, in either direction",
     "forward": "share of these edges that go from source to target; n/a without an edge",
-    "support": "share of the subjects with an edge in whom it has the more frequent direction",
+    "support": "share of the subjects with an edge in whom it has the more frequent direction; no "
+    "probability, because subjects are made to agree where the data leave a direction open",
     "compelled": "share of the subjects with an edge in whom the data also exclude the other direction",
 }
 _OF_POSTERIOR = {
@@ -67,6 +75,26 @@ _COMPONENTS = {
     "threshold": "smallest absolute statistic of a connection that counts",
     **_PAIR,
     "statistic": "statistic of this connection",
+}
+_TESTED_AS_A_WHOLE = {
+    "connections": "number of its connections",
+    "effect": "mean of the effects of its connections",
+    "statistic": "mean of the squared statistics of its connections, about 1 without a difference",
+    "p": "p-value of this mean by permutation of the subjects",
+}
+_REGIONS = {
+    **_TEMPLATE,
+    "region": "variable whose connections are tested as a whole",
+    **_TESTED_AS_A_WHOLE,
+    "p_family": "the same, corrected for all regions of the template",
+}
+_SETS = {
+    **_TEMPLATE,
+    "kind": "all connections of the template, those within a set of variables, or between two",
+    "first": "the set; n/a for all connections",
+    "second": "the other set, if connections between two are meant",
+    **_TESTED_AS_A_WHOLE,
+    "p_family": "the same, corrected for all sets of the template",
 }
 _ENDING = {
     "rows": "rows of data, of all sessions",
@@ -97,7 +125,7 @@ class Matrix(NamedTuple):
 def design_tables(
     study: DesignStudy, about: Mapping[str, Any] | None = None
 ) -> list[DescribedTable]:
-    """The tables of connections, strengths, components and subjects.
+    """The tables of connections, strengths, components, regions, sets and subjects.
 
     ``about`` is what comparison.json says beyond the study: values of the covariates, and subjects that
     were excluded before the comparison.
@@ -111,6 +139,8 @@ def design_tables(
         table_of("connections", text, columns, rows),
         _strengths(study),
         _components(study),
+        _regions(study),
+        _sets(study),
         _subjects(study, known),
     ]
 
@@ -141,8 +171,8 @@ def _values_of_connections(template: TestedTemplate, weights: np.ndarray) -> dic
     """The numbers of every connection by column; ``weights`` are those of the tasks."""
     graphs, tests = template.estimator.graphs_, template.tests
     i, j = template.pairs.T
-    joined = np.mean([skeleton(graph)[i, j] for graph in graphs], axis=0)
-    forward = graphs[:, i, j].mean(axis=0)
+    joined = weights @ np.array([skeleton(graph)[i, j] for graph in graphs])
+    forward = weights @ graphs[:, i, j]
     support = direction_support(graphs, template.pairs, _edge_probabilities(template), weights)
     values = {
         name: getattr(tests, name)
@@ -150,7 +180,7 @@ def _values_of_connections(template: TestedTemplate, weights: np.ndarray) -> dic
     }
     values |= {
         "strength": np.tanh(template.strengths.mean(axis=0)),
-        "joined": joined,
+        "joined": joined / weights.sum(),
         "forward": np.divide(forward, joined, out=np.full(len(joined), np.nan), where=joined > 0),
         "support": support.share,
         "compelled": support.compelled,
@@ -221,7 +251,7 @@ def describe_design(study: DesignStudy) -> dict[str, Any]:
     design = study.design
     return {
         "kind": "design",
-        "description": f"strengths of connections, tested along a design: {METHOD}",
+        "description": f"strengths of connections, tested along a design: {_method_in_words(study)}",
         "answer": study.in_words(),
         "effect": effect_in_words(design),
         "design": {
@@ -251,6 +281,11 @@ def describe_design(study: DesignStudy) -> dict[str, Any]:
     }
 
 
+def _method_in_words(study: DesignStudy) -> str:
+    learner = type(study.templates[0].estimator).__name__
+    return f"{_LEARNED.get(learner, _LEARNED_JOINTLY)}, and {_TESTED}"
+
+
 def statistic_in_words(design: Design) -> str:
     """Name of the statistic that a design is tested with."""
     is_one = len(design.contrast) == 1
@@ -274,6 +309,7 @@ def _describe_template(template: TestedTemplate, design: Design) -> dict[str, An
         },
         "permutations": tests.n_permutations,
         "n_connections": len(template.pairs),
+        "sets": [each.first for each in template.sets if each.kind == "within"],
         "smallest_corrected_p": tests.p_any,
         "detectable_effect": limit.effect,
         "power": limit.power,
@@ -341,6 +377,34 @@ def _components(study: DesignStudy) -> DescribedTable:
     ]
     text = "Network-based statistic: connections above a threshold that hang together"
     return table_of("components", text, _COMPONENTS, rows)
+
+
+def _regions(study: DesignStudy) -> DescribedTable:
+    rows = [
+        [template.name, template.variables[k], len(template.variables) - 1, *numbers]
+        for template in study.templates
+        for k, numbers in _ranked(template.tests.regions)
+    ]
+    text = "All connections of a region tested as a whole, the smallest p-value of a template first"
+    return table_of("regions", text, _REGIONS, rows)
+
+
+def _sets(study: DesignStudy) -> DescribedTable:
+    rows = [
+        [template.name, own.kind, own.first, own.second, len(own.connections), *numbers]
+        for template in study.templates
+        for k, numbers in _ranked(template.tests.sets)
+        for own in [template.sets[k]]
+    ]
+    text = "Sets of connections tested as a whole, the smallest p-value of a template first"
+    return table_of("sets", text, _SETS, rows)
+
+
+def _ranked(tests: SetTests) -> list[tuple[int, tuple[float, ...]]]:
+    """Position and numbers of every set, the smallest p-value first."""
+    order = np.lexsort((-tests.statistic, tests.p))
+    columns = (tests.effect, tests.statistic, tests.p, tests.p_family)
+    return [(k, tuple(float(each[k]) for each in columns)) for k in order.tolist()]
 
 
 def _subjects(study: DesignStudy, about: Mapping[str, Any]) -> DescribedTable:

@@ -5,7 +5,7 @@ residuals are exchanged between subjects, and the whole design is fitted to them
 design is divided into tested and nuisance columns as by Winkler et al. (2014).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +13,7 @@ from scipy.stats import false_discovery_control
 
 from mtgbn._utils.compiled import kernel
 from mtgbn._utils.seeds import seed_sequence
+from mtgbn.compare.connection_sets import SetStatistics, SetTests, connections_of_regions
 from mtgbn.compare.design_statistics import EqualVariances, VarianceGroups, divide, estimates
 from mtgbn.errors import InputError
 
@@ -63,6 +64,10 @@ class Tests(NamedTuple):
         Network-based statistic (Zalesky et al. 2010): connections whose statistic is at least
         ``threshold``, by component, the largest first, and p-values of their number of connections.
     threshold : float
+    regions : SetTests
+        The connections of every variable, tested as a whole.
+    sets : SetTests
+        The same for sets of connections.
     p_any : float
         Whether there is any difference at all: the smallest corrected p-value.
     n_permutations : int
@@ -81,6 +86,8 @@ class Tests(NamedTuple):
     p_enhanced: np.ndarray
     components: tuple[Component, ...]
     threshold: float
+    regions: SetTests
+    sets: SetTests
     p_any: float
     n_permutations: int
 
@@ -95,6 +102,7 @@ def contrast_tests(
     variance_groups: np.ndarray | None = None,
     shown: np.ndarray | None = None,
     threshold: float | None = None,
+    sets: Sequence[np.ndarray] | None = None,
     n_permutations: int = 10_000,
     random_state: int | np.random.SeedSequence | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -116,6 +124,8 @@ def contrast_tests(
     threshold : float, optional
         Of the network-based statistic; default: the one whose p-value for normal errors is .001. With
         ``variance_groups`` it is compared with z, or with chi-square per row of the contrast.
+    sets : sequence of arrays, optional
+        Positions of connections that are tested as a whole; default: one set with all of them.
     """
     divided = divide(matrix, contrast)
     if divided.degrees < 1:
@@ -138,6 +148,12 @@ def contrast_tests(
     larger = np.ones(len(extents))
     enhanced = enhance(sizes[None], graph)[0]
     counts, family, cluster = (np.ones(len(sizes)) for _ in range(3))
+    gathered = [
+        SetStatistics(each, is_squared=len(contrast) > 1, n_permutations=n_permutations)
+        for each in (connections_of_regions(graph), sets or [np.arange(len(sizes))])
+    ]
+    for each in gathered:
+        each.add(sizes[None])
     done = 0
     for orders in _orders(len(residuals), blocks, n_permutations, random_state):
         values = statistics.values(orders)
@@ -148,11 +164,13 @@ def contrast_tests(
         cluster += len(orders) - np.searchsorted(most, enhanced * (1 - _TOLERANCE), side="left")
         extent = largest_extents(values, graph, threshold)
         larger += (extent[:, None] >= extents).sum(axis=0)
+        for each in gathered:
+            each.add(values)
         done += len(orders)
         if progress is not None:
             progress(done, n_permutations)
     counts, family, cluster, larger = (
-        each / (n_permutations + 1) for each in (counts, family, cluster, larger)
+        number / (n_permutations + 1) for number in (counts, family, cluster, larger)
     )
     components = [
         Component(np.flatnonzero(found == number), float(larger[number]))
@@ -161,6 +179,7 @@ def contrast_tests(
     effect, low, high = estimates(
         strengths if shown is None else shown, matrix, contrast, variance_groups
     )
+    regions, whole = (each.tests(effect) for each in gathered)
     observed = statistics.observed()
     signs = np.sign(divided.effect[:, 0] @ strengths) if len(contrast) == 1 else 1.0
     return Tests(
@@ -176,6 +195,8 @@ def contrast_tests(
         p_enhanced=cluster,
         components=tuple(components),
         threshold=threshold,
+        regions=regions,
+        sets=whole,
         p_any=float(family.min()),
         n_permutations=n_permutations,
     )

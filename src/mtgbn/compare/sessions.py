@@ -85,7 +85,7 @@ def find_people(
     if several and subject is None:
         first = several[0]
         notes.append(
-            f"tasks such as {listed(sessions[first], 2)} are taken as sessions of one person, "
+            f"data sets such as {listed(sessions[first], 2)} are taken as sessions of one person, "
             f"{first!r}, because of their names; their strengths are averaged"
         )
     values, averaged = {}, dict.fromkeys(used, False)
@@ -157,7 +157,7 @@ def _by_column(table: Values, column: str) -> dict[str, str]:
         known = divided.setdefault(person_of(task), person)
         if known != person and task != person_of(task):
             raise InputError(
-                f"by column {column!r}, task {task!r} is of {person!r}, but another task of "
+                f"by column {column!r}, session {task!r} is of {person!r}, but another session of "
                 f"{person_of(task)!r} is of {known!r}; a person must have one value in all sessions"
             )
     return people

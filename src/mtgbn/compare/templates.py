@@ -1,5 +1,6 @@
 """Templates: named sets of variables, each compared as one network."""
 
+import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +11,24 @@ from mtgbn.errors import InputError
 from mtgbn.fmri.regions import load_regions
 
 EVERYTHING = "all"
+
+
+def coordinates_in(source: str | os.PathLike[str] | None) -> dict[str, list[float]]:
+    """MNI coordinates of the variables of a table of templates, if it has the columns x, y and z.
+
+    Rows without three numbers have no coordinates; nor has a source that is no table.
+    """
+    if source is None or source == EVERYTHING:
+        return {}
+    found = {}
+    for record in read_records(Path(source), "region"):
+        try:
+            place = [float(record[axis]) for axis in ("x", "y", "z")]
+        except (KeyError, ValueError):
+            continue
+        if all(map(math.isfinite, place)):
+            found[record["name"]] = place
+    return found
 
 
 def find_templates(

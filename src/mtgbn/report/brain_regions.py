@@ -1,17 +1,21 @@
 """Names and coordinates of variables that are brain regions of the paper."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from mtgbn.fmri.regions import load_regions
 
 
-def coordinates_of(variables: Sequence[str]) -> np.ndarray | None:
-    """MNI coordinates (p, 3) of variables that are regions of the paper, by name or by label.
+def coordinates_of(
+    variables: Sequence[str], given: Mapping[str, Sequence[float]] | None = None
+) -> np.ndarray | None:
+    """MNI coordinates (p, 3) of variables: given ones, or those of the paper's regions.
 
-    None if a variable is not one of these regions.
+    Regions of the paper are known by name or by label. None if the place of a variable is unknown.
     """
+    if given and all(variable in given for variable in variables):
+        return np.array([given[variable] for variable in variables], dtype=float)
     regions = load_regions("all")
     for names in (regions.names, regions.labels):
         places = dict(zip(names, regions.coordinates, strict=True))

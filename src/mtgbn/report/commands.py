@@ -96,7 +96,7 @@ def _design(design: Mapping[str, Any], groups: list[str] | None) -> list[str]:
     for name, flag in _DESIGN_FLAGS.items():
         if design.get(name) is not None:
             words += [flag, str(design[name])]
-    return words
+    return [*words, "--sets", "SETS.tsv"] if design.get("sets") else words
 
 
 def _learning(kind: type, settings: Mapping[str, Any]) -> list[str]:

@@ -6,7 +6,7 @@ from mtgbn._utils.described_table import DescribedTable
 from mtgbn.compare.comparison_folder import ComparisonTables
 from mtgbn.report.brain_regions import labels_of
 from mtgbn.report.commands import compare_command
-from mtgbn.report.page import sentence
+from mtgbn.report.page import brief, sentence
 
 # A page has no more rows of a table than this; its file has all.
 MOST_ROWS = 8_000
@@ -52,6 +52,11 @@ def settings_of(about: dict[str, Any]) -> list[tuple[str, Any]]:
     for name, value in about.get("settings", {}).items():
         if name == "templates":
             value = ", ".join(f"{key} ({len(names)} variables)" for key, names in value.items())
+        elif isinstance(value, dict):
+            given = [f"{key}: {brief(each)}" for key, each in value.items() if each is not None]
+            value = "; ".join(given) or "default"
+        elif isinstance(value, list):
+            value = ", ".join(map(str, value))
         settings.append((name, value))
     if about.get("repetition_time") is not None:
         settings.append(("repetition time", f"{about['repetition_time']:g} s"))

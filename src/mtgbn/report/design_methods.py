@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 from mtgbn.learn import MTGBN
 from mtgbn.report.design_words import (
     blocks_in_words,
-    count_of,
     group_sizes,
     held_constant,
     in_a_row,
+    left_out_in_words,
     n_kept_directions,
     number_range,
     unit_of,
@@ -55,8 +55,8 @@ def design_methods(about: dict[str, Any], people: list[dict[str, str]]) -> Metho
 
 
 def _subjects(about: dict[str, Any], people: list[dict[str, str]]) -> list[str]:
-    design, sessions = about["design"], about["sessions"]
-    sizes = group_sizes(design, people)
+    sessions = about["sessions"]
+    sizes = group_sizes(about["design"], people)
     groups = f" ({', '.join(f'{n} {label}' for label, n in sizes.items())})" if sizes else ""
     lines = [f"We compared {who_is_compared(about)}{groups}."]
     if sessions:
@@ -65,19 +65,7 @@ def _subjects(about: dict[str, Any], people: list[dict[str, str]]) -> list[str]:
             f"They had {number_range([min(numbers), max(numbers)])} sessions each, "
             f"{sum(numbers)} in all."
         )
-    if design["left_out"]:
-        number = len(design["left_out"])
-        lines.append(
-            f"{count_of(number, f'further {unit_of(about)}')} lacked a value that the design needs and "
-            f"{'was' if number == 1 else 'were'} left out."
-        )
-    excluded = about.get("excluded", ())
-    if excluded:
-        lines.append(
-            f"{count_of(len(excluded), 'further subject')} with data "
-            f"{'was' if len(excluded) == 1 else 'were'} excluded before the comparison."
-        )
-    return lines
+    return [*lines, *left_out_in_words(about, with_names=False)]
 
 
 def _data(about: dict[str, Any], cite: Citations) -> list[str]:
@@ -240,6 +228,9 @@ def _corrections(about: dict[str, Any], cite: Citations) -> list[str]:
         f"({name} of at least {threshold:.3g}, which has p = 0.001 for normal errors) and with "
         f"threshold-free enhancement {cite('smith2009')} over the network (extent to the power of 0.5, "
         "height to the power of 2).",
+        f"All connections of a region{_and_sets(about)} were also tested as a whole: by the mean of "
+        "their squared statistics, whose cube root was standardised over the permutations and compared "
+        "with the largest one of every permutation.",
     ]
     found = [each["reliability"] for each in templates.values() if each["reliability"]]
     if found:
@@ -249,6 +240,14 @@ def _corrections(about: dict[str, Any], cite: Citations) -> list[str]:
             f"ICC(2,1) {cite('shrout1979')}."
         )
     return lines
+
+
+def _and_sets(about: dict[str, Any]) -> str:
+    names = [name for each in about["templates"].values() for name in each["sets"]]
+    if not names:
+        return " and of a template"
+    sets = in_a_row(list(dict.fromkeys(names)))
+    return f", of a template, within sets of variables ({sets}) and between them"
 
 
 def _versions(about: dict[str, Any]) -> str:

@@ -10,15 +10,17 @@ from mtgbn._utils.described_table import DescribedTable
 from mtgbn._utils.names import listed
 from mtgbn.compare.comparison_folder import ComparisonTables
 from mtgbn.report import comparison_parts, figures
-from mtgbn.report.brain_regions import labels_of, map_positions
+from mtgbn.report.brain_regions import coordinates_of, labels_of
 from mtgbn.report.commands import compare_command
 from mtgbn.report.design_methods import design_methods
 from mtgbn.report.design_words import (
+    MOST_NAMES,
     blocks_in_words,
     count_of,
     group_sizes,
     held_constant,
     in_a_row,
+    left_out_in_words,
     n_kept_directions,
     p_value,
     percent,
@@ -37,12 +39,22 @@ LEAST_JOINED, LEAST_COMPELLED = 0.2, 0.8
 _MOST_CARDS = 12
 # The movable network has no more connections than this, those with the smallest p-values.
 _MOST_EDGES = 1_000
-_MOST_NAMES = 10
 # Of more variables, the figure on a circle has only those with a finding.
 _MOST_DRAWN = 40
 
 # The columns of the table of connections that come first on the page.
-_FIRST_COLUMNS = ("source", "target", "effect", "low", "high", "p_family", "p", "q")
+_FIRST_COLUMNS = ("source", "target", "effect", "p_family", "low", "high", "p", "q")
+# Those of the tables of regions, sets and components.
+_FIRST_OF_GROUPS = (
+    "region",
+    "kind",
+    "first",
+    "second",
+    "component",
+    "p_family",
+    "statistic",
+    "effect",
+)
 
 
 def design_report(comparison: ComparisonTables) -> Report:
@@ -58,22 +70,30 @@ def design_report(comparison: ComparisonTables) -> Report:
             rows=[row for row in connections.rows if row[0] == name][: comparison_parts.MOST_ROWS]
         )
         texts[f"connections-{number}"] = own.tsv
-        networks.append(_networks(rows, described["variables"], design))
+        coordinates = coordinates_of(described["variables"], about.get("coordinates"))
+        networks.append(_networks(rows, described["variables"], coordinates, design))
         parts.append(
             {
                 "name": name,
                 "n_variables": len(described["variables"]),
-                "answer": _answer(rows, described, about),
-                "pictures": _pictures(rows, described["variables"], design, name),
+                "answer": _answer(rows, described, about, _groups_found(tables, name, design)),
+                "pictures": _pictures(rows, described["variables"], coordinates, about, name),
                 "network_is_cut": len(rows) > _MOST_EDGES,
+                "has_places": coordinates is not None,
                 "file": "connections.tsv" if len(about["templates"]) == 1 else _part_name(name),
                 "left_out": _left_out(own, len(rows)),
                 "components": _components([row for row in components if row["template"] == name]),
                 "enhanced": _enhanced(rows, design["level"]),
+                "wholes": [
+                    _whole(tables[kind].records, kind, name, design["level"])
+                    for kind in ("sets", "regions")
+                ],
                 "diagnostics": _diagnostics(described["fit"]),
                 "fit": described["fit"],
             }
         )
+    for name in ("regions", "sets"):
+        texts[name] = comparison_parts.shown_table(tables[name])
     texts["components"] = comparison_parts.shown_table(tables["components"])
     texts["subjects"] = comparison_parts.shown_table(tables["subjects"])
     variables = [name for each in about["templates"].values() for name in each["variables"]]
@@ -90,8 +110,12 @@ def design_report(comparison: ComparisonTables) -> Report:
         effect=about["effect"],
         is_one_column=len(design["contrast"]) == 1,
         first_columns=_FIRST_COLUMNS,
+        first_of_groups=_FIRST_OF_GROUPS,
         columns=connections.columns,
         component_columns=tables["components"].columns,
+        region_columns=tables["regions"].columns,
+        set_columns=tables["sets"].columns,
+        has_sets=any(row["kind"] != "all" for row in tables["sets"].records),
         subject_columns=tables["subjects"].columns,
         cut_tables=_cut(tables),
         least_joined=LEAST_JOINED,
@@ -150,8 +174,29 @@ def _lead(about: dict[str, Any], people: list[Record]) -> str:
     return sentence(f"{who_is_compared(about)}{groups}{constant}")
 
 
-def _answer(rows: list[Record], described: dict[str, Any], about: dict[str, Any]) -> dict[str, Any]:
-    """What was found over a template: a headline, sentences, and a card per finding."""
+def _groups_found(
+    tables: dict[str, DescribedTable], template: str, design: dict[str, Any]
+) -> list[str]:
+    """The regions, sets and components of a template that differ, by name."""
+    names = []
+    for row in (*tables["regions"].records, *tables["sets"].records):
+        if row["template"] == template and _is_found(row, design):
+            names.append(f"those of {row['region']}" if "region" in row else _name_of_set(row))
+    numbers = [
+        row["component"]
+        for row in tables["components"].records
+        if row["template"] == template and _number(row["p"]) <= design["level"]
+    ]
+    return names + [f"component {number}" for number in dict.fromkeys(numbers)]
+
+
+def _answer(
+    rows: list[Record], described: dict[str, Any], about: dict[str, Any], groups: list[str]
+) -> dict[str, Any]:
+    """What was found over a template: a headline, sentences, and a card per finding.
+
+    ``groups`` are the groups of connections that differ as a whole.
+    """
     design = about["design"]
     found = [row for row in rows if _is_found(row, design)]
     held = held_constant(design)
@@ -174,6 +219,11 @@ def _answer(rows: list[Record], described: dict[str, Any], about: dict[str, Any]
         sentences.append(
             f"It is that of {_connection(nearest)}, with the effect {_effect(nearest)} and p = "
             f"{p_value(_number(nearest['p']))} without the correction."
+        )
+    if groups and not found:
+        sentences.append(
+            "But groups of connections differ as a whole, without telling which of their connections: "
+            f"{listed(groups, MOST_NAMES, quote=False)} (section 'Groups of connections')."
         )
     several = len(design["contrast"])
     which = "" if several == 1 else f", in the first of the {several} tested columns only,"
@@ -208,6 +258,8 @@ def _card(row: Record) -> dict[str, Any]:
             f"these it goes {first} → {second}, and in {percent(compelled)} the data exclude the other "
             "direction."
         )
+        if direction_of(row) is None:
+            direction += " Which direction it has is open."
     return {
         "ends": [row["source"], row["target"]],
         "name": _connection(row),
@@ -219,7 +271,12 @@ def _card(row: Record) -> dict[str, Any]:
     }
 
 
-def _networks(rows: list[Record], variables: list[str], design: dict[str, Any]) -> dict[str, Any]:
+def _networks(
+    rows: list[Record],
+    variables: list[str],
+    coordinates: np.ndarray | None,
+    design: dict[str, Any],
+) -> dict[str, Any]:
     """Connections for the movable network: the findings, if there are any, and all."""
     place = {name: k for k, name in enumerate(variables)}
     is_one = len(design["contrast"]) == 1
@@ -237,6 +294,8 @@ def _networks(rows: list[Record], variables: list[str], design: dict[str, Any]) 
                 f"{p_value(_number(row['p_family']))}",
                 "headless": ends is None,
                 "doubtful": not _is_found(row, design),
+                "p": _number(row["p_family"]),
+                "q": _number(row["q"]),
             }
         )
     found = [edge for edge in edges if not edge["doubtful"]]
@@ -249,17 +308,24 @@ def _networks(rows: list[Record], variables: list[str], design: dict[str, Any]) 
     size = ["statistic", f"|{name}|" if is_one else name]
     return {
         "variables": variables,
-        "positions": map_positions(variables),
+        "positions": None if coordinates is None else coordinates[:, :2].tolist(),
+        "coordinates": None if coordinates is None else coordinates.tolist(),
+        "level": design["level"],
+        "n_connections": len(rows),
         "measures": [["effect", "|effect|"], size] if is_one else [size],
         "networks": networks,
     }
 
 
 def _pictures(
-    rows: list[Record], variables: list[str], design: dict[str, Any], template: str
+    rows: list[Record],
+    variables: list[str],
+    coordinates: np.ndarray | None,
+    about: dict[str, Any],
+    template: str,
 ) -> dict[str, Any] | None:
     """The findings on a circle and, where regions are known, in the brain; None without findings."""
-    place = {name: k for k, name in enumerate(variables)}
+    place, design = {name: k for k, name in enumerate(variables)}, about["design"]
     column = "effect" if len(design["contrast"]) == 1 else "statistic"
     plain, directed = (np.zeros((len(variables),) * 2) for _ in range(2))
     found = [row for row in rows if _is_found(row, design)]
@@ -271,7 +337,7 @@ def _pictures(
         return None
     effects = figures.Effects(plain, directed)
     words = f"connections over {template} that differ; the numbers are in the table of connections"
-    brain = figures.effects_brain_picture(effects, variables, f"In the brain: {words}")
+    brain = figures.effects_brain_picture(effects, coordinates, f"In the brain: {words}")
     is_large = len(variables) > _MOST_DRAWN
     if is_large:  # few findings would be lost among so many names
         joined = [place[row[name]] for row in found for name in ("source", "target")]
@@ -304,7 +370,7 @@ def _cut(tables: dict[str, DescribedTable]) -> list[str]:
     most = comparison_parts.MOST_ROWS
     return [
         f"{name}.tsv has {len(tables[name].rows):,} rows; the page has the first {most:,}."
-        for name in ("components", "subjects")
+        for name in ("components", "regions", "sets", "subjects")
         if len(tables[name].rows) > most
     ]
 
@@ -315,15 +381,15 @@ def _components(rows: list[Record]) -> list[str]:
     if not numbers:
         return ["No connection reaches the threshold, so that there is no component."]
     sentences = []
-    for number in numbers[:_MOST_NAMES]:
+    for number in numbers[:MOST_NAMES]:
         own = [row for row in rows if row["component"] == number]
         pairs = [f"{row['source']} – {row['target']}" for row in own]
         sentences.append(
             f"Component {number}: {count_of(len(own), 'connection')}, corrected p = "
-            f"{p_value(_number(own[0]['p']))}: {listed(pairs, _MOST_NAMES, quote=False)}."
+            f"{p_value(_number(own[0]['p']))}: {listed(pairs, MOST_NAMES, quote=False)}."
         )
-    if len(numbers) > _MOST_NAMES:
-        sentences.append(f"{len(numbers) - _MOST_NAMES} more are in the table.")
+    if len(numbers) > MOST_NAMES:
+        sentences.append(f"{len(numbers) - MOST_NAMES} more are in the table.")
     return sentences
 
 
@@ -336,6 +402,32 @@ def _enhanced(rows: list[Record], level: float) -> str:
         f"After threshold-free enhancement, {number or 'none'} of {count_of(len(rows), 'connection')} "
         f"{verb} a corrected p of at most {level:g} (smallest: {p_value(min(values))})."
     )
+
+
+def _whole(rows: list[Record], kind: str, template: str, level: float) -> str:
+    """Which regions or sets of connections differ as a whole, in a sentence."""
+    own = [row for row in rows if row["template"] == template]
+    if kind == "sets" and len(own) == 1:
+        p = _number(own[0]["p"])
+        verb = "differ" if p <= level else "are not shown to differ"
+        return f"All connections as one set {verb}: p = {p_value(p)}."
+    values = [_number(row["p_family"]) for row in own]
+    found = [_name_of_set(row) for row, p in zip(own, values, strict=True) if p <= level]
+    noun = "region" if kind == "regions" else "set"
+    names = f": {listed(found, MOST_NAMES, quote=False)}" if found else ""
+    return (
+        f"Of {count_of(len(own), noun)}, {len(found) or 'none'} {'has' if len(found) == 1 else 'have'} "
+        f"connections that differ as a whole (smallest corrected p: {p_value(min(values))}){names}."
+    )
+
+
+def _name_of_set(row: Record) -> str:
+    if "region" in row:
+        return row["region"]
+    if row["kind"] == "all":
+        return "all connections"
+    both = f"between {row['first']} and {row['second']}"
+    return both if row["kind"] == "between" else f"within {row['first']}"
 
 
 def _diagnostics(fit: dict[str, Any]) -> list[tuple[str, str]]:
@@ -380,24 +472,7 @@ def _subjects(about: dict[str, Any], people: list[Record]) -> list[str]:
         if template["reliability"]:
             where = f"{name}: " if len(about["templates"]) > 1 else ""
             lines.append(where + template["reliability"]["in_words"])
-    if design["left_out"]:
-        without = [f"{name} ({column})" for name, column in design["left_out"].items()]
-        lines.append(
-            f"{count_of(len(without), unit_of(about))} left out for lack of a value: "
-            f"{listed(without, _MOST_NAMES, quote=False)}."
-        )
-    excluded = [f"{each['name']} ({each['reason']})" for each in about.get("excluded", ())]
-    if excluded:
-        lines.append(
-            f"{count_of(len(excluded), 'subject')} with data excluded: "
-            f"{listed(excluded, _MOST_NAMES, quote=False)}."
-        )
-    absent = about.get("participants_without_data", ())
-    if absent:
-        lines.append(
-            f"{count_of(len(absent), 'participant')} without data: "
-            f"{listed(absent, _MOST_NAMES, quote=False)}."
-        )
+    lines += left_out_in_words(about, with_names=True)
     for label, number in about.get("subjects_of_other_groups", {}).items():
         lines.append(f"{count_of(number, 'subject')} of group {label} not compared.")
     return lines

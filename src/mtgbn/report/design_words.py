@@ -7,6 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from mtgbn._utils.names import listed
+
+# Of more names in a sentence, the first are shown.
+MOST_NAMES = 10
+
 # Parts of the names of columns that say which category, or which function of a spline, a column has.
 _CATEGORY = re.compile(r"\[[^\[\]]*\]")
 
@@ -54,10 +59,51 @@ def group_sizes(design: dict[str, Any], people: Sequence[dict[str, str]]) -> dic
     places = np.flatnonzero(np.array(design["contrast"]).any(axis=0))
     # A column of the design itself, in a comparison without a table of participants, has no labels.
     is_categorical = "[" not in tested and all("[T." in design["columns"][k] for k in places)
-    if not is_categorical or not people or tested not in people[0]:
+    if not is_categorical or not people:
         return {}
+    if tested not in people[0]:
+        return _sizes_by_columns([design["columns"][k] for k in places], people)
     counts = Counter(each[tested] for each in people if each["used"] == "yes")
     return dict(sorted(counts.items()))
+
+
+def _sizes_by_columns(columns: Sequence[str], people: Sequence[dict[str, str]]) -> dict[str, int]:
+    """The same from columns of the design, one per category; the reference category has none."""
+    if any(column not in people[0] for column in columns):
+        return {}
+    used = [each for each in people if each["used"] == "yes"]
+    counts = {
+        column[column.index("[T.") + 3 : -1]: sum(float(each[column]) == 1 for each in used)
+        for column in columns
+    }
+    return {**counts, "of the reference category": len(used) - sum(counts.values())}
+
+
+def left_out_in_words(about: dict[str, Any], *, with_names: bool) -> list[str]:
+    """Who was not compared and why, one sentence per reason."""
+    design, unit = about["design"], unit_of(about)
+    reasons = (
+        (unit, "lacked a value that the design needs", list(design["left_out"].items())),
+        (
+            "subject",
+            "with data could not be used",
+            [(each["name"], each["reason"]) for each in about.get("excluded", ())],
+        ),
+        (
+            "participant",
+            "had no data",
+            [(n, "") for n in about.get("participants_without_data", ())],
+        ),
+    )
+    sentences = []
+    for noun, why, people in reasons:
+        if not people:
+            continue
+        names = [f"{name} ({reason})" if reason else name for name, reason in people]
+        who = f": {listed(names, MOST_NAMES, quote=False)}" if with_names else ""
+        left = "was left out" if len(people) == 1 else "were left out"
+        sentences.append(f"{count_of(len(people), f'further {noun}')} {why} and {left}{who}.")
+    return sentences
 
 
 def unit_of(about: dict[str, Any]) -> str:

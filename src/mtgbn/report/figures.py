@@ -74,7 +74,8 @@ def glass_brain_picture(
     panels: Sequence[tuple[str, np.ndarray]], variables: Sequence[str], words: str
 ) -> Picture | None:
     """Networks in the brain; None if a region's place is unknown, or without nilearn."""
-    return _brains([(name, [_thinned(weights)]) for name, weights in panels], variables, words)
+    coordinates = coordinates_of(variables)
+    return _brains([(name, [_thinned(weights)]) for name, weights in panels], coordinates, words)
 
 
 def effects_picture(effects: Effects, variables: Sequence[str], words: str) -> Picture:
@@ -86,18 +87,19 @@ def effects_picture(effects: Effects, variables: Sequence[str], words: str) -> P
     return _picture_of(figure, words)
 
 
-def effects_brain_picture(effects: Effects, variables: Sequence[str], words: str) -> Picture | None:
+def effects_brain_picture(
+    effects: Effects, coordinates: np.ndarray | None, words: str
+) -> Picture | None:
     """Effects in the brain; None if a region's place is unknown, or without nilearn."""
     scale = effects.largest or 1.0
     plain = (effects.plain + effects.plain.T) / scale
-    return _brains([("", [plain, effects.directed / scale])], variables, words)
+    return _brains([("", [plain, effects.directed / scale])], coordinates, words)
 
 
 def _brains(
-    panels: Sequence[tuple[str, Sequence[np.ndarray]]], variables: Sequence[str], words: str
+    panels: Sequence[tuple[str, Sequence[np.ndarray]]], coordinates: np.ndarray | None, words: str
 ) -> Picture | None:
     """Networks in the brain, each from matrices: symmetric ones are lines, others are arrows."""
-    coordinates = coordinates_of(variables)
     if coordinates is None or importlib.util.find_spec("nilearn") is None:
         return None
     from matplotlib.colors import LinearSegmentedColormap

@@ -16,6 +16,10 @@ from mtgbn.results.summary import fit_in_words
 # A page with more edges would take a browser long to open; the other tasks are in edges.tsv only.
 _MOST_EDGES = 100_000
 
+# A line of a network has an arrowhead if this share supports its direction: of the draws with the edge,
+# or, in the shared network of a point estimate, of the tasks with the edge.
+LEAST_SUPPORT = 0.8
+
 _DIAGNOSTICS = {
     "rhat": "largest R-hat",
     "ess": "smallest effective sample size",
@@ -54,6 +58,7 @@ def fit_report(estimator: FittedEstimator, about: Mapping[str, Any]) -> Report:
             "history": None if history is None else history.tsv,
         },
         "rhat": _rhat_histogram(estimator),
+        "least_support": LEAST_SUPPORT,
     }
     return render(
         "fit.html",
@@ -69,6 +74,7 @@ def fit_report(estimator: FittedEstimator, about: Mapping[str, Any]) -> Report:
         regions=labels_of(estimator.variables_),
         n_edges=int(graphs.sum()),
         n_tasks=m,
+        least_support=LEAST_SUPPORT,
         edge_columns=edges.columns,
         task_columns=tasks.columns,
         is_posterior=hasattr(estimator, "edge_probabilities_"),

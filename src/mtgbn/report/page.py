@@ -67,7 +67,10 @@ def render(template: str, data: dict[str, Any], **context: Any) -> Report:
         style=safe(_text("static", "report.css")),
         scripts=[
             safe(_text("vendor", "cytoscape.min.js")),
-            *(safe(_text("static", f"{name}.js")) for name in ("tables", "networks", "report")),
+            *(
+                safe(_text("static", f"{name}.js"))
+                for name in ("tables", "networks", "brain", "report")
+            ),
         ],
         data=safe(_json_for_script(data)),
     )

@@ -138,13 +138,17 @@ def shared_edge_table(estimator: FittedEstimator) -> DescribedTable:
         "tasks": "tasks that have the edge, in either direction",
         "share": "the same, as a share of all tasks",
         "other_way": "tasks with target -> source",
+        "compelled": "share of the tasks with the edge in which the data, or prior knowledge, exclude "
+        "target -> source",
         "mean_coefficient": "mean coefficient over the tasks with source -> target",
     }
     probabilities = getattr(estimator, "adjacency_probabilities_", None)
     if probabilities is not None:
+        columns["mean_probability"] = "probability of source -> target, mean over all tasks"
         columns["mean_adjacency_probability"] = "adjacency probability, mean over all tasks"
     graphs, names = estimator.graphs_, estimator.variables_
     joined = np.triu(_joined(estimator), 1)
+    is_told = np.isin(edge_directions(estimator), ("compelled", "known"))
     pairs = np.argwhere(joined)
     order = np.argsort(-joined[pairs[:, 0], pairs[:, 1]], kind="stable")
     rows = []
@@ -153,8 +157,11 @@ def shared_edge_table(estimator: FittedEstimator) -> DescribedTable:
         if graphs[:, i, j].sum() < graphs[:, j, i].sum():
             i, j = j, i
         mean = estimator.coefficients_[graphs[:, i, j], i, j].mean()
-        row = [names[i], names[j], n_tasks, n_tasks / len(graphs), graphs[:, j, i].sum(), mean]
-        rows.append(row if probabilities is None else [*row, probabilities[:, i, j].mean()])
+        row = [names[i], names[j], n_tasks, n_tasks / len(graphs), graphs[:, j, i].sum()]
+        row += [is_told[:, i, j].sum() / n_tasks, mean]
+        if probabilities is not None:
+            row += [estimator.edge_probabilities_[:, i, j].mean(), probabilities[:, i, j].mean()]
+        rows.append(row)
     description = "Every pair of variables that at least one task joins"
     return table_of("shared_edges", description, columns, rows, "nan")
 

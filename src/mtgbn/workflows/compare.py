@@ -33,7 +33,7 @@ from mtgbn.compare.participants import (
 )
 from mtgbn.compare.study import Study, SubjectStudy, check_comparison, compare_groups, compare_one
 from mtgbn.compare.summary_text import study_sentences, subject_sentences
-from mtgbn.compare.templates import find_templates
+from mtgbn.compare.templates import coordinates_in, find_templates
 from mtgbn.errors import CollinearityWarning, InputError
 from mtgbn.learn import MTGBN
 from mtgbn.report.page import REPORT_FILE
@@ -151,7 +151,8 @@ def compare_folder(
         Parameters of `MTGBN` by name.
     design : mapping, optional
         ``formula``, ``test``, ``contrast``, ``blocks`` and ``n_permutations`` of
-        `mtgbn.compare.compare_design`; default: the groups are tested.
+        `mtgbn.compare.compare_design`; default: the groups are tested. ``sets``: a table of its named
+        sets, with the columns name and template.
     paper : bool or mapping
         Compare two groups in the paper's way, with a fit of each group and tests of counts; a mapping
         has ``fitting``, ``n_permutations``, ``methods`` and ``n_edges`` of
@@ -236,7 +237,8 @@ def compare_folder(
     if job.covariates:
         identity["covariates"] = job.covariates
     about = _about(cohort, table, settings, notes, job.covariates) | dict(job.about)
-    about |= dict(record or {})
+    coordinates = coordinates_in(chosen.templates) or coordinates_in(question.sets)
+    about |= ({"coordinates": coordinates} if coordinates else {}) | dict(record or {})
     start = time.monotonic()
     with owned(folder, identity, overwrite) as work:
         study = job.run(
@@ -284,6 +286,9 @@ def _design_job(
     plan = plan_design(cohort, table, question)
     used = [cohort.tasks.names.index(name) for name in plan.design.subjects]
     check_comparison(cohort.tasks[used], estimator, templates)
+    sets = None
+    if question.sets is not None:
+        sets, _ = find_templates(cohort.tasks.variables, question.sets)
     held = listed(plan.design.nuisance, 8)
     first = [f"Tested: {plan.design.tested!r}" + f"; held constant: {held}" * bool(held) + "."]
     first += [
@@ -298,6 +303,7 @@ def _design_job(
                 plan.table,
                 plan.formula,
                 with_checkpoints(estimator, folder),
+                sets=sets,
                 **(options | question.tests | {"n_permutations": question.n_permutations}),
             )
 
@@ -306,7 +312,7 @@ def _design_job(
         return [*study.in_words(), f"Effect: {plan.effect}.", *warned]
 
     return _Job(
-        settings={"design": asdict(question) | {"formula": plan.formula}},
+        settings={"design": asdict(question) | {"formula": plan.formula, "sets": sets}},
         run=run,
         sentences=sentences,
         covariates=plan.covariates,

@@ -177,7 +177,7 @@ function networkView(root, variables, networks, measures, positions, legible) {
   cy.on("mouseover tap", "node", (event) => {
     const near = event.target.connectedEdges(":visible");
     cy.elements().not(near.connectedNodes()).not(near).not(event.target).addClass("faded");
-    const arrows = near.filter((edge) => !network.edges[edge.data("number")].headless);
+    const arrows = near.filter((edge) => !edge.hasClass("undirected"));
     const into = arrows.filter((edge) => edge.target().id() === event.target.id()).length;
     const lines = near.length - arrows.length;
     say(`${event.target.data("label")}: ${into} in, ${arrows.length - into} out` +

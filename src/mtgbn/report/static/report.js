@@ -28,18 +28,21 @@ if (part("task-networks")) {
   };
   for (const row of records("edges")) {
     const value = { coefficient: Number(row.coefficient) };
+    let isTold = row.direction !== "chosen";
     let text = `${row.source} → ${row.target}: coefficient ${shortNumber(row.coefficient)}`;
     if (sampled) {
       value.probability = Number(row.probability);
       value.adjacency_probability = Number(row.adjacency_probability);
       text += `, probability ${value.probability.toFixed(2)} (in either direction ` +
         `${value.adjacency_probability.toFixed(2)})`;
+      // Of the draws with the edge, those with this direction.
+      isTold = value.probability >= DATA.least_support * value.adjacency_probability;
     }
     text += `; ${reasons[row.direction]}; in ${row.tasks_with_edge} task` +
       (row.tasks_with_edge === "1" ? "" : "s");
     byTask.get(row.task).edges.push({
       source: place.get(row.source), target: place.get(row.target), value, text,
-      chosen: row.direction === "chosen",
+      chosen: !isTold,
     });
   }
   const measures = { coefficient: "|coefficient|" };
@@ -56,8 +59,11 @@ if (part("task-networks")) {
     source: place.get(row.source), target: place.get(row.target), value: { share: Number(row.share) },
     text: `${row.source} → ${row.target}: in ${row.tasks} of ${total} tasks` +
       (row.other_way === "0" ? "" : `, in ${row.other_way} of them the other way`) +
-      `; mean coefficient ${shortNumber(row.mean_coefficient)}`,
-    chosen: false,
+      `; mean coefficient ${shortNumber(row.mean_coefficient)}; the direction is decided in ` +
+      `${Math.round(100 * Number(row.compelled))} % of the tasks with the edge`,
+    chosen: sampled
+      ? Number(row.mean_probability) < DATA.least_support * Number(row.mean_adjacency_probability)
+      : Number(row.compelled) < DATA.least_support,
   }));
   window.mtgbnViews.shared = networkView(
     part("shared-network"), DATA.variables, [{ name: "shared", edges: shared }],
@@ -87,6 +93,15 @@ for (const root of document.querySelectorAll("[data-effect-networks]")) {
   }));
   window.mtgbnViews[root.id] = networkView(
     root, template.variables, networks, Object.fromEntries(template.measures), template.positions, true).cy;
+}
+
+for (const root of document.querySelectorAll("[data-brain]")) {
+  const template = DATA.templates[root.dataset.brain];
+  // The last network has all connections that are on the page; of their measures the first is drawn.
+  const edges = template.networks.at(-1).edges.map(({ values, ...edge }) => (
+    { ...edge, value: values[0], strength: Math.abs(values.at(-1)) }));
+  window.mtgbnViews[root.id] = brainView(
+    root, template.variables, template.coordinates, edges, template.level, template.n_connections);
 }
 
 for (const button of document.querySelectorAll("[data-copy]")) {

@@ -7,7 +7,7 @@ const SHORT = 24;
 
 /** An element with attributes and children; text is never parsed as HTML. */
 function make(tag, attributes, ...children) {
-  const svg = ["svg", "g", "line", "circle", "rect", "text", "title", "path"].includes(tag);
+  const svg = ["svg", "g", "line", "circle", "ellipse", "rect", "text", "title", "path"].includes(tag);
   const element = svg
     ? document.createElementNS("http://www.w3.org/2000/svg", tag)
     : document.createElement(tag);
@@ -51,7 +51,8 @@ function shortNumber(text) {
   const value = Number(text);
   if (Number.isInteger(value)) return text;
   const size = Math.abs(value);
-  if (size !== 0 && (size < 0.001 || size >= 1e6)) return value.toExponential(1);
+  if (size !== 0 && (size < 0.0001 || size >= 1e6)) return value.toExponential(1);
+  if (size !== 0 && size < 0.001) return String(Number(value.toPrecision(2)));
   return value.toFixed(size >= 100 ? 1 : 3);
 }
 
