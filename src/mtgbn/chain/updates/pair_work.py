@@ -74,8 +74,6 @@ def pair_work(data, state, sigma_h):
     m, p = data.ns.size, sigma_h.shape[0]
     delta, limit = state.delta[()], data.max_parents
     has_groups = state.kinds[DIFFERENT] > 0.0 and data.groups.any()
-    # A conditional expression among this many keywords is beyond numba.
-    log_share = log(state.kinds[DIFFERENT]) if has_groups else -np.inf
     matrices, constants = np.empty((m, 2, p, p)), np.zeros((m, 2, p))
     places = np.empty((m, p), dtype=np.int64)
     scores = empty_scores(p)
@@ -97,7 +95,7 @@ def pair_work(data, state, sigma_h):
         factor=upper_factor(sigma_h),
         frequencies=places_of_frequencies(state.kinds),
         log_weights=log_weights_of_places(state.kinds),
-        log_share=log_share,
+        log_share=log(state.kinds[DIFFERENT]) if has_groups else -np.inf,
         gains=np.empty((m, CANDIDATES)),
         values=np.empty((2, CANDIDATES, N_PLACES)),
         log_weights_of_pair=np.empty((CANDIDATES, N_PLACES + 1)),
