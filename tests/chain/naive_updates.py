@@ -674,88 +674,9 @@ def update_pairs(rng, data, state, sigma_h):
             state.adjacencies[edge] = rng.random() < frequency * each / (
                 frequency * each + 1 - frequency
             )
-    sigma_h = exchange_pairs(rng, data, state, sigma_h)
     state.counts[:] = directed_counts(data, state)
     state.coordinates[:] = coordinates_of(sigma_h / float(state.delta), state.centre)
     return sigma_h
-
-
-def exchange_pairs(rng, data, state, sigma_h):
-    """Draw pairs j - i and j - k at once; returns the new sigma_h."""
-    n, p = int(state.members.sum()), len(sigma_h)
-    if data.groups.any() or n == 0:
-        return sigma_h
-
-    def n_joined(one, other):
-        joined = state.adjacencies[:, one, other] | state.adjacencies[:, other, one]
-        return int(joined[state.members].sum())
-
-    for i, k, j in itertools.permutations(range(p), 3):
-        if n_joined(i, k) < n / 2 or n_joined(j, i) + n_joined(j, k) < n / 2:
-            continue
-        if data.free[j, i] and data.free[j, k] and rng.random() < 0.08 / max(1, p / 40):
-            sigma_h = exchange(rng, data, state, sigma_h, (j, i, k), n / 2)
-    return sigma_h
-
-
-def exchange(rng, data, state, sigma_h, variables, least):
-    """One exchange; nothing changes if fewer than ``least`` members joined one of both pairs."""
-    j, i, k = variables
-    members, pairs = np.flatnonzero(state.members), [(j, i), (j, k)]
-    frequencies, weights = np.transpose(naive.frequencies_of_pairs(state.kinds))
-    shares = [0.5, 0.5]
-    if np.isfinite(data.agreement):
-        for number, pair in enumerate(pairs):
-            ways = (state.adjacencies[members][:, a, b].sum() for a, b in (pair, pair[::-1]))
-            shares[number] = beta(rng, *(data.agreement + each for each in ways))
-    present = []
-    for pair in pairs:
-        joined = state.adjacencies[members][:, *pair] | state.adjacencies[members][:, *pair[::-1]]
-        likelihoods = [np.prod(np.where(joined, f, 1 - f)) for f in frequencies]
-        present.append(frequencies[one_of(rng, weights * likelihoods)])
-    candidates = [*candidates_of_element(sigma_h, (j, k), rng.integers(0, 24))]
-    edges = []
-    for t in members:
-        places = list(state.orders[t])
-        edges.append([sorted(pair, key=places.index) for pair in pairs])
-    values = np.full((len(candidates), len(members), 4), -np.inf)  # of neither, first, second, both
-    for c, candidate in enumerate(candidates):
-        if candidate is None:
-            continue
-        for number, t in enumerate(members):
-            for pattern in range(4):
-                changed, value = copy_of(state), 0.0
-                for place in range(2):
-                    a, node = edges[number][place]
-                    is_there = pattern in ((1, 3), (2, 3))[place]
-                    changed.adjacencies[t, a, node] = is_there
-                    if is_there:
-                        share = shares[place] if a == j else 1 - shares[place]
-                        value += one_way(data, a, node) - data.edge_costs[t] + np.log(2 * share)
-                        value += 0.0 if data.allowed[a, node] else -np.inf
-                if changed.adjacencies[t].sum(axis=0).max() > data.max_parents:
-                    continue
-                value += log_likelihood(data, changed, t, candidate, state.ties[t])
-                values[c, number, pattern] = value
-    ways = [present, present[::-1]]
-    log_weights = np.full((2, len(candidates)), -np.inf)
-    of_patterns = np.array([[(1 - f) * (1 - g), f * (1 - g), (1 - f) * g, f * g] for f, g in ways])
-    tops = values.max(axis=2, keepdims=True)
-    for c, candidate in enumerate(candidates):
-        if candidate is not None:
-            scaled = np.exp(values[c] - tops[c]) @ of_patterns.T
-            of_prior = log_prior_of_sigma_h(data, state, candidate)
-            log_weights[:, c] = of_prior + tops[c].sum() + np.log(scaled).sum(axis=0)
-    chosen = one_of(rng, np.exp(log_weights - log_weights.max()).ravel())
-    way, c = divmod(chosen, len(candidates))
-    drawn = [one_of(rng, np.exp(each - each.max()) * of_patterns[way]) for each in values[c]]
-    if sum((0, 1, 1, 2)[pattern] for pattern in drawn) < least:
-        return sigma_h
-    for number, t in enumerate(members):
-        for place in range(2):
-            is_there = drawn[number] in ((1, 3), (2, 3))[place]
-            state.adjacencies[t, *edges[number][place]] = is_there
-    return candidates[c]
 
 
 def update_kinds(rng, data, state):

@@ -18,9 +18,7 @@ from numpy.testing import assert_allclose
 from sampling_oracles import MIXED_GRAPHS, dag
 
 from mtgbn.chain.state import copy_of
-from mtgbn.chain.updates.exchange import exchange
 from mtgbn.chain.updates.kinds import update_kinds
-from mtgbn.chain.updates.pair_work import pair_work
 from mtgbn.chain.updates.pairs import update_pairs
 from mtgbn.chain.updates.sigma_h import contiguous_factor
 from mtgbn.search.knowledge import no_constraints
@@ -112,7 +110,9 @@ def test_a_pair_has_the_distribution_of_all_its_patterns_and_elements(agreement,
         for edge, is_there in zip(edges, pattern, strict=True):
             state.adjacencies[edge] = is_there
         forward = state.adjacencies[:, 0, 1].sum()
-        of_groups = [[pattern[t] for t in range(3) if data.groups[t] == group] for group in (0, 1)]
+        of_groups = [
+            [pattern[t] for t in range(3) if data.groups[t] == group] for group in (0, 1)
+        ]
         prior = naive_updates.log_probability_of_patterns(kinds, *of_groups)
         prior += naive.log_probability_of_directions(
             np.array([[0, forward], [sum(pattern) - forward, 0]]), agreement
@@ -170,77 +170,3 @@ def test_kinds_have_the_distribution_of_their_conjugate_prior(has_groups):
     # Kinds and shares are drawn in turns: with six pairs about ten rounds make one independent draw.
     errors = sds / np.sqrt(len(draws) / 10)
     assert (np.abs(draws.mean(axis=0) - expected) < 4.5 * errors).all()
-
-
-@pytest.mark.parametrize("variables", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])
-@pytest.mark.parametrize("setting", ["plain", "directions", "own families"])
-def test_an_exchange_keeps_the_distribution(variables, setting):
-    """Three variables, two tasks with other orders: sixteen patterns of two pairs, by brute force.
-
-    The third pair is held. Exchanges reach elements of sigma_h that are a multiple of .05 partial
-    correlations away from the first one. Patterns with fewer than one edge are never left or reached.
-    """
-    rng = np.random.default_rng(3)
-    data_rows = [rng.standard_normal((15, 3)) for _ in range(2)]
-    for rows in data_rows:
-        rows[:, 1] += 0.8 * rows[:, 0]
-        rows[:, 2] += 0.8 * rows[:, 1]
-    agreement = 0.8 if setting == "directions" else np.inf
-    ties = [[True, False, True], [True, True, True]] if setting == "own families" else True
-    tasks = Tasks.from_arrays(data_rows)
-    data, state = chain_of(tasks, prior=KINDS, agreement=agreement, ties=ties, edge_costs=0.3)
-    state.orders[:] = [[0, 1, 2], [2, 0, 1]]
-    j, i, k = variables
-    edges = []
-    for t, order in enumerate(state.orders.tolist()):
-        for pair in ((j, i), (j, k)):
-            edges.append((t, *sorted(pair, key=order.index)))
-        state.adjacencies[t, *sorted((i, k), key=order.index)] = True
-    sigma_h = sigma_h_of(state)
-    first = sigma_h[j, k]
-    near = [
-        None if each is None else each[j, k]
-        for each in naive_updates.candidates_of_element(sigma_h, (j, k), 12)
-    ]
-    precision = np.linalg.inv(sigma_h)
-    correlation = -precision[j, k] / np.sqrt(precision[j, j] * precision[k, k])
-    steps = np.arange(-40, 41)
-    steps = steps[np.abs(correlation + 0.05 * steps) < 0.999]
-    elements = first + steps * (near[12] - near[11])
-    patterns = [*itertools.product([False, True], repeat=4)]
-    values = np.full((16, len(elements)), -np.inf)
-    for place, pattern in enumerate(patterns):
-        if sum(pattern) < 1:
-            continue
-        for edge, is_there in zip(edges, pattern, strict=True):
-            state.adjacencies[edge] = is_there
-        prior = naive_updates.log_probability_of_edges(data, state) - 0.3 * sum(pattern)
-        for c, element in enumerate(elements):
-            changed = sigma_h.copy()
-            changed[j, k] = changed[k, j] = element
-            values[place, c] = prior + naive_updates.log_prior_of_sigma_h(data, state, changed)
-            values[place, c] += sum(
-                naive_updates.log_likelihood(data, state, t, changed, state.ties[t])
-                for t in range(2)
-            )
-    expected = np.exp(values - values.max())
-    expected /= expected.sum()
-    state.counts[:] = naive_updates.directed_counts(data, state)  # the last pattern, all edges
-    work = pair_work(data, state, sigma_h)
-    n_draws, batches = 20_000, 40
-    counts = np.zeros((batches, *expected.shape))
-    for number in range(n_draws):
-        exchange(rng, data, state, sigma_h, work, j, i, k, 1.0)
-        pattern = tuple(bool(state.adjacencies[edge]) for edge in edges)
-        place = int(np.abs(elements - sigma_h[j, k]).argmin())
-        assert abs(elements[place] - sigma_h[j, k]) < 1e-6
-        counts[number * batches // n_draws, patterns.index(pattern), place] += 1
-    assert sigma_h[j, k] != first
-    counts /= n_draws / batches
-    for axis in (1, 2):
-        found, probabilities = counts.sum(axis=axis), expected.sum(axis=axis - 1)
-        # A draw depends on the one before; batches show by how much. Rare states occur in few batches.
-        errors = found.std(axis=0, ddof=1) / np.sqrt(batches) + 10 / n_draws
-        assert (np.abs(found.mean(axis=0) - probabilities) < 5 * errors).all()
-        assert probabilities.max() < 0.9
-    np.testing.assert_array_equal(state.counts, naive_updates.directed_counts(data, state))

@@ -1,11 +1,11 @@
-"""Exchange of the pairs j - i and j - k in all members at once, where i and k are joined.
+"""Exchange of the pairs j - k and j - l in all members at once, where k and l are joined.
 
-Where i and k resemble each other, j may be joined to either of them. Members share the pair that they
+Where k and l resemble each other, j may be joined to either of them. Members share the pair that they
 have, and neither pair can be dropped before the other one is there, nor added while the first one is
 there. Both pairs are therefore drawn at once. First their frequencies are drawn given the edges. Then it
 is drawn whether both frequencies change places, together with the element of sigma_h that belongs to j
-and k, with the edges of all members summed out, and then the edges of every member. The element of j and
-i is held. It hardly matters while no member joins them, and a later exchange in the opposite direction
+and l, with the edges of all members summed out, and then the edges of every member. The element of j and
+k is held. It hardly matters while no member joins them, and a later exchange in the opposite direction
 draws it (docs/model.md, section 14).
 """
 
@@ -30,7 +30,7 @@ from mtgbn.chain.updates.pair_work import set_element, share_of_direction
 from mtgbn.model.log_determinants import LARGEST_PRODUCT, SMALLEST_PRODUCT
 from mtgbn.model.pair_kinds import N_PLACES
 
-# Exchanges are tried where at least this share of the members joins i and k, and at least this share,
+# Exchanges are tried where at least this share of the members joins k and l, and at least this share,
 # summed over both pairs, joins j to them. Draws after which fewer members join j are refused, so that
 # the rule is the same before and after.
 _LEAST_JOINED = 0.5
@@ -55,25 +55,25 @@ def exchange_pairs(rng, data, state, sigma_h, work):
     if work.log_share > -np.inf or least == 0.0:
         return is_changed
     share = _SHARE / max(1.0, p / _MANY_VARIABLES)
-    for i in range(p):
-        for k in range(p):
-            if i == k or counts[i, k] + counts[k, i] < least:
+    for k in range(p):
+        for l in range(p):
+            if k == l or counts[k, l] + counts[l, k] < least:
                 continue
             for j in range(p):
-                if j in (i, k) or not (data.free[j, i] and data.free[j, k]):
+                if j == k or j == l or not (data.free[j, k] and data.free[j, l]):
                     continue
-                if counts[j, i] + counts[i, j] + counts[j, k] + counts[k, j] < least:
+                if counts[j, k] + counts[k, j] + counts[j, l] + counts[l, j] < least:
                     continue
                 if rng.random() < share and exchange(
-                    rng, data, state, sigma_h, work, j, i, k, least
+                    rng, data, state, sigma_h, work, j, k, l, least
                 ):
                     is_changed = True
     return is_changed
 
 
 @kernel(error_model="numpy")
-def exchange(rng, data, state, sigma_h, work, j, i, k, least):
-    """Draw the pairs j - i and j - k in all members and the element j, k; whether that has changed.
+def exchange(rng, data, state, sigma_h, work, j, k, l, least):
+    """Draw the pairs j - k and j - l in all members and the element j, l; whether that has changed.
 
     Nothing changes if fewer than ``least`` members would have one of both pairs; two count twice.
     """
@@ -84,23 +84,23 @@ def exchange(rng, data, state, sigma_h, work, j, i, k, least):
         work.places,
     )
     m = members.size
-    share_i = share_of_direction(rng, data.agreement, counts[j, i], counts[i, j])
     share_k = share_of_direction(rng, data.agreement, counts[j, k], counts[k, j])
+    share_l = share_of_direction(rng, data.agreement, counts[j, l], counts[l, j])
     n = members.sum()
-    first = _drawn_frequency(rng, work, counts[j, i] + counts[i, j], n)
-    second = _drawn_frequency(rng, work, counts[j, k] + counts[k, j], n)
+    first = _drawn_frequency(rng, work, counts[j, k] + counts[k, j], n)
+    second = _drawn_frequency(rng, work, counts[j, l] + counts[l, j], n)
     before, after = np.empty(m, dtype=np.int64), np.empty(m, dtype=np.int64)
     for t in range(m):
         if members[t]:
-            a, node, b, other = _edges(places[t], j, i, k)
+            a, node, b, other = _edges(places[t], j, k, l)
             before[t] = adjacencies[t, a, node] + 2 * adjacencies[t, b, other]
             adjacencies[t, a, node] = adjacencies[t, b, other] = False
     present = rng.integers(0, CANDIDATES)
-    element = element_of(work.factor, state.delta[()], data.psi_scales, j, k, work.columns)
+    element = element_of(work.factor, state.delta[()], data.psi_scales, j, l, work.columns)
     write_candidates(element, data.log_determinant_coefficient, present, work.shifts, work.rests)
     for t in range(m):
         if members[t]:
-            _write_patterns(data, state, sigma_h, work, t, (j, i, k), (share_i, share_k))
+            _write_patterns(data, state, sigma_h, work, t, (j, k, l), (share_k, share_l))
     _write_log_weights(members, work, first, second)
     chosen = drawn(rng, work.log_weights_of_two.ravel())
     candidate = chosen % CANDIDATES
@@ -115,22 +115,22 @@ def exchange(rng, data, state, sigma_h, work, j, i, k, least):
     is_refused = n_joined < least
     for t in range(m):
         if members[t]:
-            a, node, b, other = _edges(places[t], j, i, k)
+            a, node, b, other = _edges(places[t], j, k, l)
             pattern = before[t] if is_refused else after[t]
             adjacencies[t, a, node], adjacencies[t, b, other] = pattern % 2 == 1, pattern >= 2
             counts[a, node] += pattern % 2 - before[t] % 2
             counts[b, other] += pattern // 2 - before[t] // 2
     if is_refused or candidate == present:
         return False
-    set_element(state, sigma_h, work, j, k, candidate)
+    set_element(state, sigma_h, work, j, l, candidate)
     return True
 
 
 @kernel
-def _edges(places, j, i, k):
-    """The edges of the pairs j - i and j - k that the order of a member admits, one after the other."""
-    a, node = (j, i) if places[j] < places[i] else (i, j)
-    b, other = (j, k) if places[j] < places[k] else (k, j)
+def _edges(places, j, k, l):
+    """The edges of the pairs j - k and j - l that the order of a member admits, one after the other."""
+    a, node = (j, k) if places[j] < places[k] else (k, j)
+    b, other = (j, l) if places[j] < places[l] else (l, j)
     return a, node, b, other
 
 
@@ -141,16 +141,16 @@ def _write_patterns(data, state, sigma_h, work, t, variables, shares):
     The edges of both pairs are not in the member's graph. What depends on the candidate only is added to
     ``work.rests``.
     """
-    j, i, k = variables
+    j, k, l = variables
     adjacency = state.adjacencies[t]
     values, delta = work.patterns[t], state.delta[()]
-    a, node, b, other = _edges(work.places[t], j, i, k)
+    a, node, b, other = _edges(work.places[t], j, k, l)
     add_children(
         adjacency,
         state.ties[t],
         (sigma_h, work.matrices[t, TIED]),
         (delta, delta + data.ns[t]),
-        (j, k),
+        (j, l),
         work.parents,
         work.rows,
         work.shifts,
@@ -177,14 +177,14 @@ def _write_patterns(data, state, sigma_h, work, t, variables, shares):
         if node == other and has_second:
             family[n_parents] = b
             n_parents += 1
-        _add_family(data, state, sigma_h, work, t, node, family, n_parents, (j, k), values[pattern])
+        _add_family(data, state, sigma_h, work, t, node, family, n_parents, (j, l), values[pattern])
         if node != other:
             n_parents = other_parents(adjacency, other, other, family)
             if has_second:
                 family[n_parents] = b
                 n_parents += 1
             _add_family(
-                data, state, sigma_h, work, t, other, family, n_parents, (j, k), values[pattern]
+                data, state, sigma_h, work, t, other, family, n_parents, (j, l), values[pattern]
             )
 
 
