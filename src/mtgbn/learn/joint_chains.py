@@ -8,7 +8,6 @@ from threading import Lock
 
 import numpy as np
 from joblib import effective_n_jobs
-from scipy.special import xlogy
 
 from mtgbn.chain.run import run_chain
 from mtgbn.chain.state import ChainData, ChainState, ChainTrace
@@ -97,9 +96,8 @@ def go_on(
             stage_seeds = [seed.spawn(1)[0] for seed in seeds]
             _, chains = run_all(chains, stage_seeds, n_settling, held, adapts=True)
         for stage in range(_WARMUP_STAGES if per_stage else 0):
-            for length in (per_stage // 2, per_stage - per_stage // 2):
-                stage_seeds = [seed.spawn(1)[0] for seed in seeds[: len(chains)]]
-                traces, chains = run_all(chains, stage_seeds, length, data, adapts=True)
+            stage_seeds = [seed.spawn(1)[0] for seed in seeds[: len(chains)]]
+            traces, chains = run_all(chains, stage_seeds, per_stage, data, adapts=True)
             if keeps_blocks:
                 places = _going_on(traces, chains, _MAX_LAG, N_CHAINS)
             elif stage < _WARMUP_STAGES - 1:
@@ -131,7 +129,7 @@ def _going_on(
     Beyond `N_CHAINS`, chains that have met a better one end: more starts are there for other modes. If
     there are fewer than `N_CHAINS`, the best one goes on several times.
     """
-    ends = np.array([_log_evidence(trace) for trace in traces])
+    ends = np.array([trace.log_density[len(trace.log_density) // 2 :].mean() for trace in traces])
     order = np.argsort(-ends, kind="stable").tolist()
     near = [place for place in order if ends[order[0]] - ends[place] <= max_lag]
     frequencies = [_pair_frequencies(chain) for chain in chains]
@@ -141,19 +139,6 @@ def _going_on(
         if len(going) < N_CHAINS or min(others) >= _OTHER_MODE:
             going.append(place)
     return going[:most] + [order[0]] * (N_CHAINS - len(going))
-
-
-def _log_evidence(trace: ChainTrace) -> float:
-    """Log density of a mode and its entropy: how much probability the mode has, up to a constant.
-
-    The mode with the highest density can be one in which few graphs are possible. The entropy is that of
-    independent pairs.
-    """
-    frequencies = trace.move_frequencies + np.swapaxes(trace.move_frequencies, 1, 2)
-    upper = np.triu_indices(frequencies.shape[1], 1)
-    pairs = np.clip(frequencies[:, *upper], 0.0, 1.0)
-    entropy = -(xlogy(pairs, pairs) + xlogy(1.0 - pairs, 1.0 - pairs)).sum()
-    return float(trace.log_density.mean() + entropy)
 
 
 def _pair_frequencies(chain: ChainState) -> np.ndarray:

@@ -158,20 +158,6 @@ def covariances_given(matrix, given, n_given, a, b, rows):
     return variance_a, variance_b, covariance
 
 
-@kernel(error_model="numpy")
-def log_determinant_of(matrix, variables, n, rows):
-    """Log determinant of the part of a matrix of the first n of some variables; ``rows`` is scratch."""
-    value = 0.0
-    for i in range(n):
-        for j in range(i + 1):
-            entry = matrix[variables[i], variables[j]]
-            for k in range(j):
-                entry -= rows[i, k] * rows[j, k]
-            rows[i, j] = sqrt(entry) if i == j else entry / rows[j, j]
-        value += 2.0 * log(rows[i, i])
-    return value
-
-
 @kernel(error_model="numpy", inline="always")
 def _determinant(found, shift):
     """Determinant of two variances and their covariance, when the covariance is shifted."""

@@ -8,33 +8,86 @@ with the edges of all members summed out, then the edge of every member.
 """
 
 from math import exp, log
+from typing import NamedTuple
 
 import numpy as np
 
 from mtgbn._utils.compiled import NONE, kernel
-from mtgbn.chain.likelihoods import OWN, TIED
+from mtgbn.chain.likelihoods import OWN, TIED, empty_scores, prepare_own, prepare_tied
 from mtgbn.chain.state import SINGLE_DELTA
-from mtgbn.chain.updates.chance import drawn
+from mtgbn.chain.updates.chance import beta, drawn
 from mtgbn.chain.updates.elements import (
     CANDIDATES,
     add_children,
     covariances_given,
     element_of,
     other_parents,
+    shift_element,
+    upper_factor,
     write_candidates,
     write_gains,
 )
-from mtgbn.chain.updates.exchange import exchange_pairs
 from mtgbn.chain.updates.kinds import drawn_places
-from mtgbn.chain.updates.pair_work import pair_work, set_element, share_of_direction
 from mtgbn.model.coordinates import coordinates_of
 from mtgbn.model.log_determinants import LARGEST_PRODUCT, SMALLEST_PRODUCT
-from mtgbn.model.pair_kinds import N_PLACES, log_different, write_far_sums
+from mtgbn.model.pair_kinds import (
+    DIFFERENT,
+    N_PLACES,
+    log_different,
+    log_weights_of_places,
+    places_of_frequencies,
+    write_far_sums,
+)
 
 # Share of the pairs that are drawn anew in a round, and share that are drawn with their element of
 # sigma_h, which takes longer. With more variables than the last number most pairs are settled, and
 # smaller shares are drawn.
 _SHARE, _SHARE_WITH_ELEMENT, _MANY_VARIABLES = 0.25, 0.05, 40
+
+
+class _Work(NamedTuple):
+    """What all pairs of a round share, and room for the table of one pair.
+
+    Attributes
+    ----------
+    places : array (m, p)
+        Place of every variable in the order of a member.
+    matrices, constants : array (m, 2, p, p), (m, 2, p)
+        Posterior matrices and constants of the scores of members, for tied and for own families.
+    factor : array (p, p)
+        U with U'U = sigma_h.
+    frequencies, log_weights : array (places,)
+        All frequencies of a pair, and their log probabilities if it is not different.
+    log_share : float
+        Log share of the pairs that are different between groups.
+    gains : array (m, candidates)
+        By how much the edge raises the log density of a member's data.
+    values : array (2, candidates, places)
+        Log likelihood of every candidate and frequency in each group, with all edges summed out.
+    log_weights_of_pair : array (candidates, places + 1)
+        Log probability of every candidate and frequency, at last of different frequencies.
+    shifts, rests : array (candidates,)
+        Changes of the element, and the log density of all that depends on it but not on the edges.
+    no_shifts, columns, rows, parents : array
+        No shift of own families, which do not depend on sigma_h; scratch.
+    """
+
+    places: np.ndarray
+    matrices: np.ndarray
+    constants: np.ndarray
+    factor: np.ndarray
+    frequencies: np.ndarray
+    log_weights: np.ndarray
+    log_share: float
+    gains: np.ndarray
+    values: np.ndarray
+    log_weights_of_pair: np.ndarray
+    shifts: np.ndarray
+    rests: np.ndarray
+    no_shifts: np.ndarray
+    columns: np.ndarray
+    rows: np.ndarray
+    parents: np.ndarray
 
 
 @kernel(error_model="numpy")
@@ -45,7 +98,7 @@ def update_pairs(rng, data, state, psi_factor, sigma_h):
     them. ``psi_factor`` is the Cholesky factor of ``state.centre``.
     """
     counts, p = state.counts[0], sigma_h.shape[0]
-    work = pair_work(data, state, sigma_h)
+    work = _work_of(data, state, sigma_h)
     is_changed = False
     for i in range(p):
         for j in range(i + 1, p):
@@ -54,7 +107,7 @@ def update_pairs(rng, data, state, psi_factor, sigma_h):
             luck = rng.random() * max(1.0, p / _MANY_VARIABLES)
             if luck >= _SHARE:
                 continue
-            forward = share_of_direction(rng, data.agreement, counts[i, j], counts[j, i])
+            forward = _share_of_direction(rng, data.agreement, counts[i, j], counts[j, i])
             present = NONE
             if luck < _SHARE_WITH_ELEMENT:
                 present = rng.integers(0, CANDIDATES)
@@ -63,12 +116,50 @@ def update_pairs(rng, data, state, psi_factor, sigma_h):
             _draw_edges(rng, data, state, work, i, j, candidate, first, second)
             if present >= 0 and candidate != present:
                 is_changed = True
-                set_element(state, sigma_h, work, i, j, candidate)
-    if exchange_pairs(rng, data, state, sigma_h, work):
-        is_changed = True
+                _set_element(state, sigma_h, work, i, j, candidate)
     if is_changed:
         psi = (sigma_h / state.delta[()]).reshape(1, p, p)
         state.coordinates[:] = coordinates_of(psi, psi_factor)[0]
+
+
+@kernel(error_model="numpy")
+def _work_of(data, state, sigma_h):
+    """What all pairs of a round share."""
+    m, p = data.ns.size, sigma_h.shape[0]
+    delta, limit = state.delta[()], data.max_parents
+    has_groups = state.kinds[DIFFERENT] > 0.0 and data.groups.any()
+    matrices, constants = np.empty((m, 2, p, p)), np.zeros((m, 2, p))
+    places = np.empty((m, p), dtype=np.int64)
+    scores = empty_scores(p)
+    for t in range(m):
+        if not state.members[t]:
+            continue
+        prepare_tied(scores, state.scatters[t], data.ns[t], sigma_h, delta, limit)
+        prepare_own(scores, state.scatters[t], data.ns[t], data.single_scales[t], limit)
+        for i in range(p):
+            places[t, state.orders[t, i]] = i
+            for source in (TIED, OWN):
+                constants[t, source, i] = scores.constants[source, i] if i <= limit else 0.0
+                for j in range(p):
+                    matrices[t, source, i, j] = scores.posterior_matrices[source, i, j]
+    return _Work(
+        places,
+        matrices,
+        constants,
+        upper_factor(sigma_h),
+        places_of_frequencies(state.kinds),
+        log_weights_of_places(state.kinds),
+        log(state.kinds[DIFFERENT]) if has_groups else -np.inf,
+        np.empty((m, CANDIDATES)),
+        np.empty((2, CANDIDATES, N_PLACES)),
+        np.empty((CANDIDATES, N_PLACES + 1)),
+        np.empty(CANDIDATES),
+        np.empty(CANDIDATES),
+        np.zeros(CANDIDATES),
+        np.empty((2, p)),
+        np.empty((p, p)),
+        np.empty(p, dtype=np.int64),
+    )
 
 
 @kernel(error_model="numpy")
@@ -187,6 +278,20 @@ def _draw_edges(rng, data, state, work, i, j, candidate, first, second):
 
 
 @kernel(error_model="numpy")
+def _set_element(state, sigma_h, work, i, j, candidate):
+    """Set an element of sigma_h, and of the posterior matrices of all members, to a candidate."""
+    shift = work.shifts[candidate]
+    shift_element(work.factor, i, j, shift, work.columns)
+    sigma_h[i, j] += shift
+    sigma_h[j, i] = sigma_h[i, j]
+    for t in range(state.members.size):
+        if state.members[t]:
+            work.matrices[t, TIED, i, j] = work.matrices[t, TIED, j, i] = (
+                sigma_h[i, j] + state.scatters[t, i, j]
+            )
+
+
+@kernel(error_model="numpy")
 def _write_values(members, groups, group, n_groups, gains, frequencies, values):
     """Write the log likelihood of every frequency in a group, with all edges summed out."""
     products, largest = np.ones(N_PLACES), 0.0
@@ -205,3 +310,11 @@ def _write_values(members, groups, group, n_groups, gains, frequencies, values):
                 products[k] = 1.0
     for k in range(N_PLACES):
         values[k] += log(products[k]) + largest
+
+
+@kernel(error_model="numpy")
+def _share_of_direction(rng, agreement, n_forward, n_backward):
+    """A draw of the share of members whose edge goes one way, given the present directions."""
+    if agreement == np.inf:
+        return 0.5
+    return beta(rng, agreement + n_forward, agreement + n_backward)
