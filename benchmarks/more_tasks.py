@@ -1,8 +1,8 @@
 """Wrong pairs per task against the number of tasks, on data that the model does not fit.
 
 Simulated BOLD series and all simulations of `simulate_misfit`, with all defaults. More tasks should
-never give more wrong pairs. Each fit has its own process and one thread; rows are printed as they
-come.
+never give more wrong pairs. Each row has its own process with one thread, and is printed as soon as it
+is there.
 """
 
 import argparse
@@ -62,6 +62,11 @@ def measure(kind: str, m: int, seed: int) -> dict[str, list[float]]:
     return rows
 
 
+def measure_all(kind: str, m: int, seeds: range) -> list[dict[str, list[float]]]:
+    """The same for all problems of a row."""
+    return [measure(kind, m, seed) for seed in seeds]
+
+
 def study(
     kinds: tuple[str, ...], numbers: tuple[int, ...], n_problems: int, n_large: int, first_seed: int
 ) -> str:
@@ -69,7 +74,7 @@ def study(
     rows = []
     for kind, m in itertools.product(kinds, numbers):
         n = n_problems if m <= LARGE else n_large
-        results = [apart(measure, kind, m, first_seed + k) for k in range(n)]
+        results = apart(measure_all, kind, m, range(first_seed, first_seed + n))
         row = [kind, str(m)]
         for method in ("SIG", "AVG", "MTGBN"):
             values = np.array([result[method] for result in results])
