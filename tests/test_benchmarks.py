@@ -11,10 +11,12 @@ from benchmarks import (
     one_patient,
     optimum,
     panel,
+    posterior_misfit,
     prediction,
     two_groups,
 )
 from mtgbn import MTGBN
+from mtgbn.simulate import simulate_misfit
 
 
 @pytest.mark.parametrize(
@@ -91,6 +93,18 @@ def test_probabilities_are_shares():
     assert abs(present.sum() - probability.sum()) < 3 * error
     assert present[probability > 0.9].mean() > 0.8
     assert present[probability < 0.1].mean() < 0.1
+
+
+def test_the_smallest_effect_is_that_of_many_rows():
+    simulation = simulate_misfit("none", 2, 6, 200_000, variation=0.0, random_state=4)
+    rows, graph = simulation.arrays[0], simulation.adjacencies[0]
+    strengths = []
+    for parent, node in np.argwhere(graph):
+        others = np.flatnonzero(graph[:, node])
+        chosen = rows[:, [parent, node, *others[others != parent]]]
+        precision = np.linalg.inv(np.cov(chosen.T))
+        strengths.append(abs(precision[0, 1]) / np.sqrt(precision[0, 0] * precision[1, 1]))
+    assert posterior_misfit.smallest_effect(simulation) == pytest.approx(min(strengths), abs=0.01)
 
 
 @pytest.mark.parametrize("n_edges", [0, 14])
