@@ -110,9 +110,7 @@ def test_a_pair_has_the_distribution_of_all_its_patterns_and_elements(agreement,
         for edge, is_there in zip(edges, pattern, strict=True):
             state.adjacencies[edge] = is_there
         forward = state.adjacencies[:, 0, 1].sum()
-        of_groups = [
-            [pattern[t] for t in range(3) if data.groups[t] == group] for group in (0, 1)
-        ]
+        of_groups = [[pattern[t] for t in range(3) if data.groups[t] == group] for group in (0, 1)]
         prior = naive_updates.log_probability_of_patterns(kinds, *of_groups)
         prior += naive.log_probability_of_directions(
             np.array([[0, forward], [sum(pattern) - forward, 0]]), agreement

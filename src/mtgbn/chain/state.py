@@ -362,6 +362,20 @@ def with_edge_prior(
     return state
 
 
+def with_graphs(
+    data: ChainData, state: ChainState, adjacencies: np.ndarray, members: np.ndarray
+) -> ChainState:
+    """The same state with other graphs (m, p, p) and members (m,); families of new members are tied."""
+    graphs = np.array(adjacencies, dtype=bool, order="C")
+    return state._replace(
+        adjacencies=graphs,
+        orders=np.array([topological_order(graph) for graph in graphs]),
+        members=np.array(members, dtype=bool),
+        ties=members[:, None] & (state.ties | ~state.members[:, None]),
+        counts=directed_counts(graphs, members, data.groups),
+    )
+
+
 def copy_of(state: ChainState) -> ChainState:
     """A state that can be changed in place while the original stays."""
     return state._replace(

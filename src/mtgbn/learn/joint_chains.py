@@ -3,19 +3,20 @@
 See docs/model.md, sections 12 and 14.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from threading import Lock
 
 import numpy as np
 from joblib import effective_n_jobs
 
 from mtgbn.chain.run import run_chain
-from mtgbn.chain.state import ChainData, ChainState, ChainTrace
+from mtgbn.chain.state import ChainData, ChainState, ChainTrace, with_graphs
 from mtgbn.chain.threads import stoppable_threads
 from mtgbn.chain.updates.membership import reassign_members
 from mtgbn.learn.joint import N_CHAINS, JointProblem, JointState, given_to_chains
 from mtgbn.learn.parallel import Progress
-from mtgbn.learn.record import extended
+from mtgbn.learn.record import Record, extended
 from mtgbn.learn.single_task import iteration_seeds
 
 # After each warm-up stage, a chain that trails the best by more than _MAX_LAG in log density restarts
@@ -65,30 +66,8 @@ def go_on(
     if keeps_blocks:
         chains = chains[:N_CHAINS]
     seeds = draws_seed.spawn(len(chains))
-    # Some chains end after a stage. Progress counts rounds that all chains of the time have made.
     total = n_settling + _WARMUP_STAGES * per_stage + n_rounds
-    done = 0.0
-    counting = Lock()
-    workers = min(max(effective_n_jobs(n_jobs), 1), len(chains))
-    with stoppable_threads(workers) as (pool, raise_if_stopped):
-
-        def run(chain: ChainState, seed, n_chains: int, length: int, data: ChainData, how: dict):
-            def made(more: int) -> None:
-                nonlocal done
-                raise_if_stopped()
-                with counting:
-                    done += more / n_chains
-                    progress("exploring", round(done), total)
-
-            rng = np.random.default_rng(seed)
-            return run_chain(data, chain, rng, length, **how, progress=made)
-
-        def run_all(chains, seeds, length: int, data: ChainData, **adaptation: bool):
-            n = len(chains)
-            same = (n, length, data, adaptation)
-            ended = pool.map(run, chains, seeds, *([each] * n for each in same))
-            return tuple(zip(*ended, strict=True))
-
+    with _threads(len(chains), total, n_jobs, progress) as run_all:
         if n_settling:
             held = data._replace(
                 n_moves=0, samples_membership=False, samples_ties=False, samples_kinds=False
@@ -119,6 +98,65 @@ def go_on(
         )
     record = extended(state.record, traces, keeps_blocks)
     return state._replace(chains=tuple(chains), record=record, n_blocks=state.n_blocks + 1)
+
+
+def draws_given_graphs(
+    problem: JointProblem,
+    state: JointState,
+    graphs: np.ndarray,
+    n_jobs: int | None,
+    progress: Progress,
+) -> Record:
+    """What the chains go through when the graphs (m, p, p) and the members are those of the result.
+
+    In the rounds before, every task had an edge where its own data showed it most. Parameters of graphs
+    that are point estimates must be those that these graphs have.
+    """
+    data = given_to_chains(problem, state.edge_prior, state.min_strength, 0)
+    data = data._replace(samples_membership=False, samples_kinds=False)
+    members = state.gathered.membership > 0.5
+    chains = [with_graphs(data, chain, graphs, members) for chain in state.chains[:N_CHAINS]]
+    n_rounds = -(-problem.n_draws // N_CHAINS)
+    draws_seed, _ = iteration_seeds(problem.seeds, state.n_blocks + 1)
+    seeds, later_seeds = (each.spawn(N_CHAINS) for each in draws_seed.spawn(2))
+    with _threads(N_CHAINS, _SETTLING_ROUNDS + n_rounds, n_jobs, progress) as run_all:
+        _, chains = run_all(chains, seeds, _SETTLING_ROUNDS, data, adapts=True, learns=False)
+        traces, _ = run_all(chains, later_seeds, n_rounds, data, adapts=False)
+    return extended(None, traces, False)
+
+
+@contextmanager
+def _threads(
+    n_chains: int, total: int, n_jobs: int | None, progress: Progress
+) -> Iterator[Callable[..., tuple]]:
+    """A function that runs chains side by side, and returns their traces and the chains.
+
+    Some chains end before others. ``progress`` counts rounds that all chains of the time have made, up
+    to ``total``.
+    """
+    done = 0.0
+    counting = Lock()
+    workers = min(max(effective_n_jobs(n_jobs), 1), n_chains)
+    with stoppable_threads(workers) as (pool, raise_if_stopped):
+
+        def run(chain: ChainState, seed, n_chains: int, length: int, data: ChainData, how: dict):
+            def made(more: int) -> None:
+                nonlocal done
+                raise_if_stopped()
+                with counting:
+                    done += more / n_chains
+                    progress("exploring", round(done), total)
+
+            rng = np.random.default_rng(seed)
+            return run_chain(data, chain, rng, length, **how, progress=made)
+
+        def run_all(chains, seeds, length: int, data: ChainData, **adaptation: bool):
+            n = len(chains)
+            same = (n, length, data, adaptation)
+            ended = pool.map(run, chains, seeds, *([each] * n for each in same))
+            return tuple(zip(*ended, strict=True))
+
+        yield run_all
 
 
 def _going_on(

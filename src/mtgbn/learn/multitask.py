@@ -15,6 +15,7 @@ from mtgbn.learn.compile_ahead import compiling_chains
 from mtgbn.learn.estimator import single_network
 from mtgbn.learn.iterative import IterativeEstimator, one_blas_thread
 from mtgbn.learn.joint import JointProblem, JointState
+from mtgbn.learn.joint_chains import draws_given_graphs
 from mtgbn.learn.joint_map import advance_map
 from mtgbn.learn.joint_posterior import advance_posterior, posterior_graphs
 from mtgbn.learn.min_strength import MinStrengthSetting
@@ -406,6 +407,9 @@ class MTGBN(IterativeEstimator):
                 self.edge_probabilities_ + np.swapaxes(self.edge_probabilities_, 1, 2), 1.0
             )
         graphs = agree_on_directions(problem, state, graphs, self.n_jobs, progress)
+        drawn = record
+        if self.inference == "map":
+            drawn = draws_given_graphs(problem, state, graphs, self.n_jobs, progress)
         self.membership_ = to_user(record.membership, "t")
         self.min_strength_ = state.min_strength
         if tasks.incomplete:
@@ -415,8 +419,9 @@ class MTGBN(IterativeEstimator):
         self.store_graphs(tasks, to_user(graphs, "tvv"), self._final_edge_prior(tasks, state))
         self._align_directions(getattr(self, "edge_probabilities_", None))
         members = to_user(record.members, "t")
+        delta = drawn.mean_delta
         self.relatedness_ = describe_relatedness(
-            record.mean_delta,
+            delta,
             float(record.own_share.mean()),
             self.graphs_,
             members,
@@ -424,19 +429,20 @@ class MTGBN(IterativeEstimator):
             tasks.ns,
             tasks.names,
         )
-        self.nu0_ = problem.nu0 if problem.nu0 else record.mean_delta + tasks.n_variables - 1
-        kept = np.arange(record.psi.shape[1]) * record.stride
+        self.nu0_ = problem.nu0 if problem.nu0 else delta + tasks.n_variables - 1
+        kept = np.arange(drawn.psi.shape[1]) * drawn.stride
         statistics = {
-            "acceptance_rate": record.acceptance[:, kept],
-            "delta": record.delta[:, kept],
-            "log_density": record.log_density[:, kept],
-            "n_edges": record.n_edges[:, kept],
+            "acceptance_rate": drawn.acceptance[:, kept],
+            "delta": drawn.delta[:, kept],
+            "log_density": drawn.log_density[:, kept],
+            "n_edges": drawn.n_edges[:, kept],
         }
-        sigma_h = to_user(record.psi, "vv") * record.mean_delta
+        sigma_h = to_user(drawn.psi, "vv") * delta
         draws = Draws(sigma_h, statistics, tasks.variables, "joint")
         self.ties_ = self._ties(tasks, record, draws.flat)
         doubtful = [tasks.names[t] for t in np.flatnonzero(disputed(members))]
-        self._store_course(problem, state, draws, doubtful, n_divergent=record.n_divergent)
+        n_divergent = record.n_divergent + (drawn.n_divergent if drawn is not record else 0)
+        self._store_course(problem, state, draws, doubtful, n_divergent=n_divergent)
 
     def _ties(self, tasks: Tasks, record: Record, draws: np.ndarray) -> np.ndarray:
         """Probabilities that families are tied, given the graphs, (m, p)."""
