@@ -142,23 +142,24 @@ def _work_of(data, state, sigma_h):
                 constants[t, source, i] = scores.constants[source, i] if i <= limit else 0.0
                 for j in range(p):
                     matrices[t, source, i, j] = scores.posterior_matrices[source, i, j]
+    log_share = log(state.kinds[DIFFERENT]) if has_groups else -np.inf
     return _Work(
-        places,
-        matrices,
-        constants,
-        upper_factor(sigma_h),
-        places_of_frequencies(state.kinds),
-        log_weights_of_places(state.kinds),
-        log(state.kinds[DIFFERENT]) if has_groups else -np.inf,
-        np.empty((m, CANDIDATES)),
-        np.empty((2, CANDIDATES, N_PLACES)),
-        np.empty((CANDIDATES, N_PLACES + 1)),
-        np.empty(CANDIDATES),
-        np.empty(CANDIDATES),
-        np.zeros(CANDIDATES),
-        np.empty((2, p)),
-        np.empty((p, p)),
-        np.empty(p, dtype=np.int64),
+        places=places,
+        matrices=matrices,
+        constants=constants,
+        factor=upper_factor(sigma_h),
+        frequencies=places_of_frequencies(state.kinds),
+        log_weights=log_weights_of_places(state.kinds),
+        log_share=log_share,
+        gains=np.empty((m, CANDIDATES)),
+        values=np.empty((2, CANDIDATES, N_PLACES)),
+        log_weights_of_pair=np.empty((CANDIDATES, N_PLACES + 1)),
+        shifts=np.empty(CANDIDATES),
+        rests=np.empty(CANDIDATES),
+        no_shifts=np.zeros(CANDIDATES),
+        columns=np.empty((2, p)),
+        rows=np.empty((p, p)),
+        parents=np.empty(p, dtype=np.int64),
     )
 
 
