@@ -171,8 +171,9 @@ def test_a_missing_folder_is_a_usage_error(tmp_path):
     assert "does not exist" in result.output
 
 
-def test_as_a_program(tmp_path):
-    program = [sys.executable, "-c", "from mtgbn.cli import main; main()"]
+@pytest.mark.parametrize("how", ["-c from mtgbn.cli import main; main()", "-m mtgbn"])
+def test_as_a_program(tmp_path, how):
+    program = [sys.executable, *how.split(" ", 1)]
     good = subprocess.run(
         [*program, "describe", write_folder(tmp_path)], capture_output=True, text=True, check=False
     )

@@ -1,6 +1,7 @@
 """Tests by permutation: against regressions spelled out, exact distributions and naive components."""
 
 import itertools
+import tracemalloc
 
 import networkx as nx
 import numpy as np
@@ -257,6 +258,56 @@ def test_constant_strengths_and_perfect_fits_give_no_nan():
     assert found.p[1] == pytest.approx(1 / 51)
     for name in ("effect", "low", "high", "statistic", "p", "p_family", "q", "enhanced"):
         assert np.isfinite(getattr(found, name)).all(), name
+
+
+@pytest.mark.parametrize("portion", [1, 20_000])
+@pytest.mark.parametrize("has_groups", [False, True])
+@pytest.mark.parametrize("has_blocks", [False, True])
+def test_results_do_not_depend_on_the_memory(monkeypatch, portion, has_groups, has_blocks):
+    strengths, matrix, pairs = example(4, m=30, p=7)
+    settings = {
+        "pairs": pairs,
+        "n_permutations": 730,
+        "random_state": 3,
+        "variance_groups": np.arange(30) % 2 if has_groups else None,
+        "blocks": np.arange(30) // 10 if has_blocks else None,
+    }
+    expected = inference.contrast_tests(strengths, matrix, row(0, 1, 0), **settings)
+    monkeypatch.setattr(inference, "_PORTION", portion)
+    done = []
+    found = inference.contrast_tests(
+        strengths, matrix, row(0, 1, 0), progress=lambda *each: done.append(each), **settings
+    )
+    assert done[-1] == (730, 730)
+    assert len(done) > 20  # really in portions
+    for name in ("p", "p_family", "p_enhanced"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+    for one, other in ((found.regions, expected.regions), (found.sets, expected.sets)):
+        np.testing.assert_array_equal(one.p, other.p)
+        np.testing.assert_array_equal(one.p_family, other.p_family)
+    assert [each.p for each in found.components] == [each.p for each in expected.components]
+
+
+def test_the_memory_of_many_connections_is_bounded():
+    """In one piece the products alone would take twice the bytes of a portion."""
+    rng = np.random.default_rng(0)
+    m, p, n = 20, 80, 1000
+    pairs = np.array(np.triu_indices(p, 1)).T
+    strengths = rng.normal(size=(m, len(pairs)))
+    matrix = np.column_stack([np.ones(m), np.arange(m) % 2, rng.normal(size=(m, 4))])
+    tracemalloc.start()
+    inference.contrast_tests(
+        *(strengths, matrix, np.eye(6)[1:2]),
+        pairs=pairs,
+        variance_groups=np.arange(m) % 2,
+        n_permutations=n,
+        random_state=0,
+    )
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    whole = 8 * n * len(pairs) * (2 * 6 + 2)
+    assert whole > 2 * inference._PORTION
+    assert most < 1.3 * inference._PORTION
 
 
 def test_too_many_columns_are_refused():

@@ -110,6 +110,11 @@ class EqualVariances:
         self.divided, self.residuals = divided, residuals
         self.totals = np.einsum("mc,mc->c", residuals, residuals)
 
+    @property
+    def width(self) -> int:
+        """Numbers per order and connection that are in memory at once."""
+        return self.divided.basis.shape[1] + 6  # products, and what `values` makes of them
+
     def values(self, orders: np.ndarray) -> np.ndarray:
         """Absolute t or F, (orders, connections)."""
         basis, r = self.divided.basis, self.divided.tested.shape[1]
@@ -158,6 +163,12 @@ class VarianceGroups:
         self.columns = masked.transpose(1, 0, 2).reshape(len(basis), -1)
         self.grams = np.matmul(masked.transpose(0, 2, 1), masked)
         self.free = self.is_in @ (1 - np.sum(basis**2, axis=1))
+
+    @property
+    def width(self) -> int:
+        """Numbers per order and connection that are in memory at once."""
+        # Products, sums of squares, and what `values` makes of them.
+        return self.columns.shape[1] + len(self.is_in) + 6
 
     def _wald(self, orders: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The statistic, divided so that it is about F, and its second degrees of freedom."""

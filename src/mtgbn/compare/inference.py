@@ -17,9 +17,13 @@ from mtgbn.compare.connection_sets import SetStatistics, SetTests, connections_o
 from mtgbn.compare.design_statistics import EqualVariances, VarianceGroups, divide, estimates
 from mtgbn.errors import InputError
 
-# Permutations that are computed at once; a fixed number, so that results do not depend on the memory
-# or on the number of workers.
+# Random orders that are drawn at once; a fixed number, so that results do not depend on the memory or
+# on the number of workers.
 _AT_ONCE = 500
+
+# Bytes that the statistics of a portion of these orders may take: many connections are computed for
+# few orders at once.
+_PORTION = 128 * 2**20
 
 # Statistics that differ by rounding errors only count as equal.
 _TOLERANCE = 1e-9
@@ -155,7 +159,9 @@ def contrast_tests(
     for each in gathered:
         each.add(sizes[None])
     done = 0
-    for orders in _orders(len(residuals), blocks, n_permutations, random_state):
+    at_once = max(_PORTION // (8 * statistics.width * len(sizes)), 1)
+    drawn = _orders(len(residuals), blocks, n_permutations, random_state)
+    for orders in (part for some in drawn for part in _portions(some, at_once)):
         values = statistics.values(orders)
         counts += (values >= sizes * (1 - _TOLERANCE)).sum(axis=0)
         largest = np.sort(values.max(axis=1))
@@ -218,6 +224,12 @@ def _orders(
         for block in members:
             orders[:, block] = rng.permuted(orders[:, block], axis=1)
         yield orders
+
+
+def _portions(orders: np.ndarray, size: int) -> Iterator[np.ndarray]:
+    """The same orders, at most ``size`` of them at once."""
+    for first in range(0, len(orders), size):
+        yield orders[first : first + size]
 
 
 @kernel(error_model="numpy")
