@@ -40,10 +40,13 @@ def tasks(simulation):
     return Tasks.from_arrays(simulation.arrays, names=NAMES, standardise=True)
 
 
-def fit(estimator, tasks):
+def fit(estimator, tasks, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # so few draws are never enough
-        return estimator.fit(tasks)
+        return estimator.fit(tasks, **options)
+
+
+GROUPS = ["control", "patient", "patient", "control"]
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +66,8 @@ def fitted(tasks):
         "AVG": AVG(**options, random_state=3),
     }
     found = {name: fit(estimator, tasks) for name, estimator in kinds.items()}
+    with_groups = fit(MTGBN(inference="posterior", **QUICK), tasks, groups=GROUPS)
+    found["MTGBN, groups"] = with_groups
     return found | {"MTGBN, missing": fit(MTGBN(missing="em", **QUICK), incomplete())}
 
 
@@ -109,7 +114,7 @@ def contents(folder):
 
 KINDS = [
     *("MTGBN", "MTGBN, posterior", "PaperMTGBN", "MTGBN, matrix", "MTGBN, missing"),
-    *("SIG", "SIG, matrix", "AVG"),
+    *("MTGBN, groups", "SIG", "SIG, matrix", "AVG"),
 ]
 
 
@@ -134,6 +139,24 @@ def test_what_is_loaded_is_what_was_saved(fitted, simulation, tmp_path, kind, dr
     np.testing.assert_array_equal(loaded.sample(0, 5, 1), estimator.sample(0, 5, 1))
     save_result(loaded, tmp_path / "two", draws_format=draws_format)
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
+
+
+def test_differences_between_groups_are_a_table_and_a_sentence(fitted, tmp_path):
+    estimator = fitted["MTGBN, groups"]
+    save_result(estimator, tmp_path)
+    rows, expected = read_table(tmp_path / "differences.tsv"), estimator.differences_.to_frame()
+    assert list(rows[0]) == list(expected.columns)
+    assert len(rows) == 6
+    np.testing.assert_array_equal(
+        [float(row["probability"]) for row in rows], expected["probability"]
+    )
+    lines = summarise(load_result(tmp_path)).lines
+    assert any(line.startswith("Groups: 2 control, 2 patient. Of 6 pairs, ") for line in lines)
+    assert any("are different between the groups, " in line for line in lines)
+    assert load_result(tmp_path).groups_["sub/1"] == "patient"
+    # A result without groups leaves no differences in the folder.
+    save_result(fitted["MTGBN, posterior"], tmp_path)
+    assert not (tmp_path / "differences.tsv").exists()
 
 
 def test_missing_values_come_back_with_their_rows(fitted, tmp_path):

@@ -18,7 +18,16 @@ ABOUT_FILE = "comparison.json"
 # All tables that a comparison can have.
 TABLES = (
     *("connections", "degrees", "counts", "edges", "methods"),
-    *("strengths", "components", "regions", "sets", "subjects", "departures", "alarms"),
+    *(
+        "strengths",
+        "components",
+        "regions",
+        "sets",
+        "subjects",
+        "differences",
+        "departures",
+        "alarms",
+    ),
 )
 _MATRICES = "seg-*_meas-*_relmat"
 _PACKAGES = ("numpy", "scipy", "numba", "joblib", "formulaic")
@@ -65,7 +74,7 @@ def write_study(
         Gets comparison.json and tables, each with a .json file that explains its columns: of a design
         connections.tsv, strengths.tsv, components.tsv, regions.tsv, sets.tsv, subjects.tsv and, for
         every template, effects and corrected p-values as matrices (``*_relmat.tsv``, as BIDS names
-        them); of two groups
+        them), with probabilities also differences.tsv; of two groups
         connections.tsv, degrees.tsv, counts.tsv, edges.tsv and, if methods were compared, methods.tsv;
         of one subject departures.tsv and alarms.tsv.
     about : mapping, optional

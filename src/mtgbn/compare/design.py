@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mtgbn._utils.labels import is_missing, reference_first
 from mtgbn._utils.names import listed, unknown_name
-from mtgbn.compare.participants import NO_VALUE, is_control
 from mtgbn.errors import InputError
 
 # What a formula may consist of. Formulas can hold Python expressions; only these functions may be
@@ -150,7 +150,7 @@ def make_design(
             numbers[name] = as_numbers
     _check_values(wanted, factors, numbers)
     columns = {
-        name: pd.Categorical(values, categories=sorted(set(values), key=_reference_first))
+        name: pd.Categorical(values, categories=sorted(set(values), key=reference_first))
         for name, values in factors.items()
     }
     frame = pd.DataFrame({**numbers, **columns})
@@ -241,15 +241,6 @@ def formula_columns(formula: str, names: Sequence[str]) -> list[str]:
     return sorted(needed, key=lambda name: re.search(rf"\b{re.escape(name)}\b", formula).start())  # type: ignore[union-attr]
 
 
-def is_missing(value: Any) -> bool:
-    """Whether a cell of the table of participants has no value."""
-    if value is None:
-        return True
-    if isinstance(value, float):
-        return bool(np.isnan(value))
-    return isinstance(value, str) and value.strip().lower() in NO_VALUE
-
-
 def _numbers(values: Sequence[Any]) -> np.ndarray | None:
     """The values as numbers, or None if one of them is not a finite number."""
     try:
@@ -257,11 +248,6 @@ def _numbers(values: Sequence[Any]) -> np.ndarray | None:
     except (TypeError, ValueError):
         return None
     return found if np.isfinite(found).all() else None
-
-
-def _reference_first(label: str) -> tuple[bool, str]:
-    """Controls are the category with which others are compared."""
-    return (not is_control(label), label)
 
 
 def _check_values(

@@ -19,6 +19,7 @@ from mtgbn._utils.arguments import check_count
 from mtgbn._utils.names import listed
 from mtgbn.compare.cohort import Cohort
 from mtgbn.compare.design import Design, categorical_columns, make_design
+from mtgbn.compare.design_groups import check_probabilities, two_groups
 from mtgbn.compare.design_study import LEVEL
 from mtgbn.compare.design_tables import effect_in_words
 from mtgbn.compare.participants import Participants, participant_of
@@ -46,6 +47,7 @@ class Question:
     blocks: str | None = None
     sets: str | os.PathLike[str] | None = None  # table with the columns name and template
     n_permutations: int = 10_000
+    probabilities: bool = False
 
     def __post_init__(self) -> None:
         check_count("the number of permutations", self.n_permutations, 1)
@@ -78,7 +80,9 @@ class Plan(NamedTuple):
     notes: tuple[str, ...]
 
 
-def plan_design(cohort: Cohort, participants: Participants, question: Question) -> Plan:
+def plan_design(
+    cohort: Cohort, participants: Participants, question: Question, estimator: MTGBN
+) -> Plan:
     """Make the design of the subjects with data; refuse what cannot be tested."""
     if cohort.tasks.incomplete:
         names = listed([cohort.tasks.names[t] for t in sorted(cohort.tasks.incomplete)])
@@ -104,6 +108,10 @@ def plan_design(cohort: Cohort, participants: Participants, question: Question) 
     fixed = [*categorical_columns(formula), *filter(None, [question.blocks])]
     people = find_people(table, None, used=used, categories=fixed, blocks=question.blocks)
     exchanged = make_design(people.table, formula, **question.tests)
+    if question.probabilities:
+        two_groups(exchanged, people.table)
+        sessions = {name: people.sessions[name] for name in exchanged.subjects}
+        check_probabilities(estimator, cohort.tasks.variables, sessions)
     notes = [*_notes_on_codes(formula, values), *_notes_on_orders(exchanged)]
     return Plan(
         formula=formula,
@@ -141,7 +149,7 @@ def with_checkpoints(estimator: MTGBN, folder: Path) -> MTGBN:
     kind, numbers = type(estimator), itertools.count()
 
     def fit(self: Any, tasks: Any, **options: Any) -> Any:
-        own = folder / f"template-{next(numbers)}"
+        own = folder / f"fit-{next(numbers)}"
         own.mkdir(parents=True, exist_ok=True)
         self.__class__ = kind  # from now on an estimator like all others
         return self.fit(tasks, checkpoint=own / "group-all.npz", **options)

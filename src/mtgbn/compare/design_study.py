@@ -21,6 +21,13 @@ from mtgbn._utils.seeds import seed_sequence
 from mtgbn.compare.connection_sets import ConnectionSet, check_sets, connection_sets
 from mtgbn.compare.covariates import values_by_task
 from mtgbn.compare.design import Design, categorical_columns, formula_columns, make_design
+from mtgbn.compare.design_groups import (
+    TwoGroups,
+    check_probabilities,
+    differences_in_words,
+    oriented,
+    two_groups,
+)
 from mtgbn.compare.fitting import AnyEstimator, Progress, RandomState, clone, labelled
 from mtgbn.compare.inference import Tests, contrast_tests
 from mtgbn.compare.power import detectable_effect
@@ -30,6 +37,7 @@ from mtgbn.compare.strengths import connection_strengths, mean_conditions, sampl
 from mtgbn.compare.study import Templates, check_comparison
 from mtgbn.errors import InputError
 from mtgbn.learn import MTGBN
+from mtgbn.learn.group_differences import GroupDifferences
 from mtgbn.tasks import Tasks
 
 # With fewer permutations no p-value could be below .05.
@@ -61,6 +69,10 @@ class TestedTemplate(NamedTuple):
         Intraclass correlations of the strengths, if there are several sessions or halves were given.
     sets : tuple of ConnectionSet
         The sets of connections of ``tests.sets``, in their order.
+    with_groups : MTGBN, optional
+        The second fit, which knows two groups of subjects, if probabilities were wanted.
+    differences : GroupDifferences, optional
+        What it says about who has a connection, with the sign of the effects.
     """
 
     name: str
@@ -72,6 +84,8 @@ class TestedTemplate(NamedTuple):
     variances: np.ndarray
     reliability: Reliability | None = None
     sets: tuple[ConnectionSet, ...] = ()
+    with_groups: MTGBN | None = None
+    differences: GroupDifferences | None = None
 
 
 class DesignStudy(NamedTuple):
@@ -149,6 +163,8 @@ class DesignStudy(NamedTuple):
                     f"p = {tests.p[k]:.3g}, corrected {tests.p_family[k]:.3g}"
                 )
             lines += _sets_in_words(template)
+            if template.differences is not None:
+                lines += differences_in_words(template.differences, template.name, design.nuisance)
         lines += [each.reliability.in_words() for each in self.templates if each.reliability]
         if design.left_out:
             lines.append(f"Left out for lack of a value: {listed(design.left_out)}.")
@@ -170,6 +186,7 @@ def compare_design(
     templates: Templates | None = None,
     sets: Mapping[str, Sequence[str]] | None = None,
     n_permutations: int = 10_000,
+    probabilities: bool = False,
     random_state: RandomState = None,
     n_jobs: int | None = None,
     progress: Progress | None = None,
@@ -209,6 +226,10 @@ def compare_design(
         a whole, and all connections between two sets. Every variable's connections always are.
     n_permutations : int
         Random orders of the subjects (Freedman and Lane); they cost seconds.
+    probabilities : bool
+        If two groups of subjects are compared: also fit a model that knows the groups, which says of
+        every connection how probable it is that one group has it more often. It takes a posterior fit,
+        with ``n_rounds`` of the estimator. Covariates are not held constant in it.
     random_state, n_jobs, progress
         As for `compare_groups`.
 
@@ -243,6 +264,10 @@ def compare_design(
             "subjects out"
         )
     sessions = {name: people.sessions[name] for name in design.subjects}
+    groups = None
+    if probabilities:
+        groups = two_groups(design, people.table)
+        check_probabilities(estimator, tasks.variables, sessions)
     chosen = [task for names in sessions.values() for task in names]
     ends = np.cumsum([len(names) for names in sessions.values()]).tolist()
     rows = [
@@ -255,7 +280,7 @@ def compare_design(
     tested = []
     seeds = seed_sequence(random_state).spawn(len(parts))
     for (name, part), seed in zip(parts.items(), seeds, strict=True):
-        fit_seed, order_seed = seed.spawn(2)
+        fit_seed, order_seed, groups_seed = seed.spawn(3)
         report: Any = labelled(f"{name}, ", progress)
         fitted = clone(estimator, random_state=fit_seed).fit(part, progress=report)
         measured = _measure(part, fitted.graphs_, rows, halves)
@@ -283,7 +308,24 @@ def compare_design(
                 **measured._asdict(),
             )
         )
+        if groups is not None:
+            second = clone(estimator, inference="posterior", random_state=groups_seed)
+            tested[-1] = _with_groups(tested[-1], part, second, groups, progress)
     return DesignStudy(design, tuple(tested), sessions if people.has_several else None)
+
+
+def _with_groups(
+    template: TestedTemplate,
+    tasks: Tasks,
+    estimator: AnyEstimator,
+    groups: TwoGroups,
+    progress: Progress | None,
+) -> TestedTemplate:
+    """The template with a fit that knows the groups."""
+    report: Any = labelled(f"{template.name}, with groups, ", progress)
+    assert isinstance(estimator, MTGBN)
+    fitted = estimator.fit(tasks, groups=groups.by_subject, progress=report)
+    return template._replace(with_groups=fitted, differences=oriented(fitted.differences_, groups))
 
 
 class _Measured(NamedTuple):

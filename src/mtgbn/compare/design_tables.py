@@ -15,6 +15,7 @@ from mtgbn._utils.tables import table_text
 from mtgbn.compare.connection_sets import SetTests
 from mtgbn.compare.design import Design
 from mtgbn.compare.design_study import LEVEL, DesignStudy, TestedTemplate
+from mtgbn.compare.difference_tables import describe_differences, difference_tables
 from mtgbn.compare.directions import direction_support
 from mtgbn.compare.group_tables import describe_fit
 from mtgbn.compare.power import detectable_effect
@@ -137,6 +138,7 @@ def design_tables(
     text = "Tests of every connection, the smallest p-value of each template first"
     return [
         table_of("connections", text, columns, rows),
+        *difference_tables(study),
         _strengths(study),
         _components(study),
         _regions(study),
@@ -314,6 +316,7 @@ def _describe_template(template: TestedTemplate, design: Design) -> dict[str, An
         "detectable_effect": limit.effect,
         "power": limit.power,
         "threshold_of_components": float(tests.threshold),
+        "differences": describe_differences(template, design),
         "reliability": None
         if template.reliability is None
         else {
@@ -336,15 +339,17 @@ def _describe_data(tasks: Tasks) -> dict[str, Any]:
 
 def is_converged(study: DesignStudy) -> bool:
     """Whether all fits converged."""
-    return all(getattr(each.estimator, "converged_", True) for each in study.templates)
+    fits = [each for one in study.templates for each in (one.estimator, one.with_groups)]
+    return all(getattr(each, "converged_", True) for each in fits if each is not None)
 
 
 def fit_warnings(study: DesignStudy) -> list[str]:
     """Warnings of the fits, without those about the data, which `read_cohort` gives once."""
     return [
-        f"{template.name}: {warning}"
+        f"{template.name}{which}: {warning}"
         for template in study.templates
-        for warning in getattr(template.estimator, "warnings_", ())
+        for which, fit in (("", template.estimator), (", with groups", template.with_groups))
+        for warning in getattr(fit, "warnings_", ())
         if warning not in unequal_scales(template.estimator.tasks_)
     ]
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from mtgbn._utils.labels import NO_VALUE, is_control
 from mtgbn._utils.tables import read_records
 from mtgbn.errors import InputError
 
@@ -14,12 +15,6 @@ _GROUP_COLUMNS = (
     *("group", "diagnosis", "dx", "dx_group", "diagnostic_group", "participant_group"),
     *("patient_group", "cohort", "condition"),
 )
-NO_VALUE = {"", "n/a", "na", "nan", "none"}
-# Labels of control groups; controls are group b unless the user gives another order.
-_CONTROLS = {
-    *("control", "controls", "ctrl", "con", "hc", "healthy", "healthy control", "healthy_control"),
-    *("healthy controls", "nc", "normal", "typical", "td", "tdc", "tc", "cn"),
-}
 
 
 class Participants(NamedTuple):
@@ -122,11 +117,6 @@ def all_groups(participants: Participants, groups: Sequence[str] | None = None) 
     if groups is None and len(found) > 2:
         return tuple(sorted(found, key=lambda label: (is_control(label), label)))
     return choose_groups(participants, groups)
-
-
-def is_control(label: str) -> bool:
-    """Whether this is a usual label of controls."""
-    return label.lower() in _CONTROLS
 
 
 def participant_of(task: str, known: Iterable[str]) -> str | None:

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mtgbn._utils.labels import is_missing
 from mtgbn._utils.names import listed, unknown_name
-from mtgbn.compare.design import is_missing
 from mtgbn.errors import InputError
 
 # Names such as sub-01_ses-1, sub-01_ses-1_run-2, S01_session2 or P7-visit3.

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,8 +22,8 @@ from mtgbn.model.edge_prior import EdgePrior
 from mtgbn.model.pair_kinds import PairKinds
 from mtgbn.tasks import Tasks
 
-# Raised whenever a state means something else than before; 6: kinds of pairs.
-_FORMAT = "mtgbn checkpoint 6"
+# Raised whenever a state means something else than before; 7: groups.
+_FORMAT = "mtgbn checkpoint 7"
 
 # What a state is made of; nothing else is ever made from a file.
 _JOINT_KINDS = (JointState, Iteration, Record, ChainState, EdgePrior, PairKinds, MinStrength)
@@ -61,8 +62,12 @@ class Checkpoint:
         tasks: Tasks,
         path: str | os.PathLike[str] | None,
         kinds: tuple[type, ...] = _JOINT_KINDS,
+        given: Mapping[str, str] | None = None,
     ) -> Self:
-        """The checkpoint of a fit; ``kinds`` are the structures of its state, the state itself first."""
+        """The checkpoint of a fit; ``kinds`` are the structures of its state, the state itself first.
+
+        ``given`` is what decides the fit beside the data and the settings of the estimator.
+        """
         seeds = seed_sequence(estimator.random_state)
         if path is None:
             return cls(None, seeds, {}, kinds)
@@ -70,7 +75,7 @@ class Checkpoint:
             raise InputError(f"the folder of the checkpoint {str(path)!r} does not exist")
         settings = {**estimator_settings(estimator), "mtgbn": mtgbn.__version__}
         del settings["max_iter"]  # a fit that has not converged may go on with more iterations
-        belongs_to = tasks.fingerprint(settings)
+        belongs_to = tasks.fingerprint(settings) | dict(given or {})
         if estimator.random_state is not None:
             belongs_to["seeds"] = entropy_text(seeds)
         checkpoint = cls(Path(path), seeds, belongs_to, kinds)

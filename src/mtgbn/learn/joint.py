@@ -56,6 +56,8 @@ class JointProblem(NamedTuple):
     max_iter : int
     seeds : SeedSequence
         From which those of every iteration are spawned.
+    groups : array (m,) of int, optional
+        1 for the tasks of the second group, 0 for those of the first, which has the first task.
     """
 
     tasks: Tasks
@@ -70,6 +72,7 @@ class JointProblem(NamedTuple):
     tolerance: float
     max_iter: int
     seeds: np.random.SeedSequence
+    groups: np.ndarray | None = None
 
     @property
     def free(self) -> np.ndarray:
@@ -134,6 +137,7 @@ def given_to_chains(
         problem.constraints,
         agreement=agreement,
         edge_costs=limit.costs(problem.tasks.ns),
+        groups=problem.groups,
         n_moves=n_moves,
         samples_delta=problem.nu0 is None,
     )

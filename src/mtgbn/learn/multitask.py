@@ -13,6 +13,8 @@ from mtgbn.learn.agreed_directions import agree_on_directions
 from mtgbn.learn.checkpoint import Checkpoint
 from mtgbn.learn.compile_ahead import compiling_chains
 from mtgbn.learn.estimator import single_network
+from mtgbn.learn.group_differences import differences_of, warnings_of_groups
+from mtgbn.learn.groups import Groups, read_groups
 from mtgbn.learn.iterative import IterativeEstimator, one_blas_thread
 from mtgbn.learn.joint import JointProblem, JointState
 from mtgbn.learn.joint_chains import draws_given_graphs
@@ -57,7 +59,10 @@ from mtgbn.tasks import Tasks
 _LARGEST_NU0 = 1e8
 
 # Attributes that only some fits have.
-_OPTIONAL = ("edge_probabilities_", "adjacency_probabilities_", "edge_diagnostics_")
+_OPTIONAL = (
+    *("edge_probabilities_", "adjacency_probabilities_", "edge_diagnostics_"),
+    *("groups_", "differences_"),
+)
 
 
 class MTGBN(IterativeEstimator):
@@ -123,6 +128,11 @@ class MTGBN(IterativeEstimator):
         ``inference="posterior"``.
     edge_diagnostics_ : EdgeDiagnostics
         R-hat and effective sample size of every adjacency; only with ``inference="posterior"``.
+    groups_ : dict
+        The label of every task; only if groups were given, like ``differences_``.
+    differences_ : GroupDifferences
+        For every pair, the probability that it is different between the groups, and the difference of
+        its frequencies; ``differences_.to_frame()``.
     relatedness_ : Relatedness
         How alike the tasks are; ``relatedness_.in_words()``.
     membership_ : array (m,)
@@ -234,6 +244,7 @@ class MTGBN(IterativeEstimator):
         tasks: Any,
         y: None = None,
         *,
+        groups: Any = None,
         callback: Callable[[JointState], Any] | None = None,
         progress: Progress | None = None,
         checkpoint: Any = None,
@@ -246,6 +257,12 @@ class MTGBN(IterativeEstimator):
             Or anything that `Tasks.from_any` takes.
         y : None
             Not used; scikit-learn's convention.
+        groups : sequence, mapping or Series, optional
+            The label of every task, in the order of the tasks or by name: two groups, such as patients
+            and controls. A pair of variables may then be different between the groups, which
+            ``differences_`` reports. It needs ``inference="posterior"``. Differences are those of the
+            second label minus the first; a usual label of controls is the first one, or else the first
+            in alphabetical order.
         callback : callable, optional
             Called with the `JointState` after every iteration of EM, or after every block of rounds
             with ``inference="posterior"``; stops the fit by returning True.
@@ -260,13 +277,19 @@ class MTGBN(IterativeEstimator):
             one_of("error", "em")("missing", self.missing)
             tasks = self._read(tasks, missing=self.missing)
         self.check(tasks)
-        saved = Checkpoint.of(self, tasks, checkpoint)
+        found = None if groups is None else self._read_groups(groups, tasks)
+        given = {} if found is None else {"groups": found.in_words}
+        saved = Checkpoint.of(self, tasks, checkpoint, given=given)
         ordering = Ordering.of(tasks)
         problem = self._pose(tasks.variables, ordering, saved.seeds)
+        if found is not None:
+            problem = problem._replace(groups=found.canonical(ordering.task_order)[0])
         advance = advance_map if self.inference == "map" else advance_posterior
         with one_blas_thread():
             state = self._iterate(problem, saved, _start, advance, callback, progress)
             self._store_result(tasks, ordering, problem, state, progress)
+        if found is not None:
+            self._store_groups(found, ordering, state)
         self._warn()
         return self
 
@@ -343,6 +366,24 @@ class MTGBN(IterativeEstimator):
                 f"beyond it digits are lost; got {nu0!r}"
             )
         self.edge_prior_choice(tasks.variables)
+
+    def check_groups(self, variables: Sequence[str]) -> None:
+        """Raise an error unless the settings are those of a fit that may have groups."""
+        if self.inference != "posterior":
+            raise InputError(
+                "groups need inference='posterior': probabilities of differences are means over many "
+                "draws of all graphs, and a map estimate has few draws around one set of graphs"
+            )
+        source = self.edge_prior_choice(variables).source
+        if source != "shared":
+            raise InputError(
+                f"groups need edge_prior='shared', which knows kinds of pairs; got {self.edge_prior!r}"
+            )
+
+    def _read_groups(self, groups: Any, tasks: Tasks) -> Groups:
+        found = read_groups(groups, tasks.names)
+        self.check_groups(tasks.variables)
+        return found
 
     def edge_prior_choice(self, variables: Sequence[str]) -> EdgePriorChoice:
         """The edge prior that the setting means; None means the default."""
@@ -443,6 +484,13 @@ class MTGBN(IterativeEstimator):
         doubtful = [tasks.names[t] for t in np.flatnonzero(disputed(members))]
         n_divergent = record.n_divergent + (drawn.n_divergent if drawn is not record else 0)
         self._store_course(problem, state, draws, doubtful, n_divergent=n_divergent)
+
+    def _store_groups(self, groups: Groups, ordering: Ordering, state: JointState) -> None:
+        """Set the attributes that say what is different between two groups."""
+        self.groups_ = groups.by_task(self.task_names_)
+        self.differences_ = differences_of(state.gathered, groups, ordering, self.variables_)
+        more = warnings_of_groups(self.differences_, groups, self.membership_ > 0.5)
+        self.warnings_ = (*self.warnings_, *more)
 
     def _ties(self, tasks: Tasks, record: Record, draws: np.ndarray) -> np.ndarray:
         """Probabilities that families are tied, given the graphs, (m, p)."""

@@ -20,7 +20,8 @@ class Record(NamedTuple):
     ``log_odds`` (chains, m, p, p), ``scatters`` and ``row_means`` are means over the rounds.
     ``edge_frequencies`` (m, p, p) is the share of all moves after which i -> j was there. ``blocks``
     (chains, blocks, m, p, p) counts the rounds of a block at whose end it was there; there are no
-    blocks unless probabilities are wanted.
+    blocks unless probabilities are wanted. ``differences`` (chains, p, p, differences) are means over
+    the rounds of every chain.
     """
 
     psi: np.ndarray
@@ -34,6 +35,7 @@ class Record(NamedTuple):
     advantages: np.ndarray
     own_share: np.ndarray
     log_odds: np.ndarray
+    differences: np.ndarray
     edge_frequencies: np.ndarray
     blocks: np.ndarray
     scatters: np.ndarray
@@ -77,7 +79,7 @@ def extended(record: Record | None, traces: tuple[ChainTrace, ...], keeps_blocks
     m, p = traces[0].log_odds.shape[:2]
     stacked = {
         name: np.array([getattr(trace, name) for trace in traces])
-        for name in (*_PER_ROUND, *_PER_ROUND_AND_TASK, "psi", "log_odds")
+        for name in (*_PER_ROUND, *_PER_ROUND_AND_TASK, "psi", "log_odds", "differences")
     }
     blocks = np.empty((len(traces), 0, m, p, p), dtype=np.int32)
     if keeps_blocks:
@@ -104,7 +106,7 @@ def _joined(record: Record, new: Record) -> Record:
     weight = new.n_rounds / (record.n_rounds + new.n_rounds)
     means = {
         name: (1 - weight) * getattr(record, name) + weight * getattr(new, name)
-        for name in ("log_odds", "edge_frequencies", "scatters", "row_means")
+        for name in ("log_odds", "differences", "edge_frequencies", "scatters", "row_means")
     }
     series = {
         name: np.concatenate([getattr(record, name), getattr(new, name)], axis=1)

@@ -51,7 +51,8 @@ def start(problem: JointProblem, n_jobs: int | None, progress: Progress) -> Join
         single_edge_prior = EdgePrior(smoothed_density(counts, len(tasks), problem.free), np.inf)
         edge_prior = single_edge_prior
     if problem.edge_prior.source == "shared" and len(tasks) > 1:
-        edge_prior = first_kinds(smoothed_density(edge_counts(pooled[:1]), 1, problem.free))
+        density = smoothed_density(edge_counts(pooled[:1]), 1, problem.free)
+        edge_prior = first_kinds(density, has_groups=problem.groups is not None)
     data = given_to_chains(problem, edge_prior, limit, 0)
     delta = _FIRST_DELTA if problem.nu0 is None else problem.nu0 - tasks.n_variables + 1
     chains = []

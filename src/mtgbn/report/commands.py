@@ -40,10 +40,11 @@ _READING_FLAGS = {
 
 
 def fit_command(estimator: FittedEstimator, reading: Mapping[str, Any]) -> str | None:
-    """The line that repeats a fit; None if a command line cannot give its seed or edge prior."""
+    """The line that repeats a fit; None if a command line cannot give its seed, prior or groups."""
     seed, edge_prior = estimator.random_state_, getattr(estimator, "edge_prior", None)
     has_matrix_and_similarity = isinstance(edge_prior, tuple) and np.ndim(edge_prior[0]) == 2
-    if not isinstance(seed, int) or has_matrix_and_similarity:
+    has_groups = hasattr(estimator, "groups_")
+    if not isinstance(seed, int) or has_matrix_and_similarity or has_groups:
         return None
     words = ["mtgbn", "fit", "DATA", "OUT"]
     method = ESTIMATORS[type(estimator).__name__].method

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from mtgbn._utils.versions import versions_of
+from mtgbn.learn.group_differences import GroupDifferences
 from mtgbn.learn.joint import Iteration
 from mtgbn.learn.min_strength import MinStrength
 from mtgbn.learn.probabilities import EdgeDiagnostics
@@ -40,6 +41,7 @@ _OPTIONAL_TUPLES = {
     "relatedness": Relatedness,
     "edge_diagnostics": EdgeDiagnostics,
     "min_strength": MinStrength,
+    "differences": GroupDifferences,
 }
 _NOT_IN_JSON = ("inf", "-inf", "nan")
 
@@ -96,6 +98,8 @@ def encode_estimator(
     for name in _OPTIONAL_TUPLES:
         if hasattr(estimator, f"{name}_"):
             about[name] = _encode(name, getattr(estimator, f"{name}_"), arrays)
+    if hasattr(estimator, "groups_"):
+        about["groups"] = dict(estimator.groups_)
     if reading is not None:
         about["reading"] = plain(reading)
     return about, arrays
@@ -127,6 +131,8 @@ def decode_estimator(about: Mapping[str, Any], arrays: Arrays) -> FittedEstimato
     for name, tuple_type in _OPTIONAL_TUPLES.items():
         if name in about:
             setattr(estimator, f"{name}_", _decode(tuple_type, about[name], arrays))
+    if "groups" in about:
+        estimator.groups_ = dict(about["groups"])
     if "nu0" in about:
         estimator.nu0_ = float(about["nu0"])
         estimator.converged_ = bool(about["converged"])

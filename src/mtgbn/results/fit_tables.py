@@ -10,6 +10,7 @@ import numpy as np
 
 from mtgbn._utils.described_table import DescribedTable, table_of
 from mtgbn.graphs.equivalence import restricted_cpdag
+from mtgbn.learn.group_differences import COLUMNS
 from mtgbn.results.estimators import FittedEstimator
 
 # With many variables, most pairs have an adjacency probability near 0; probabilities.tsv omits them.
@@ -110,6 +111,16 @@ def probability_table(estimator: FittedEstimator) -> DescribedTable:
     rows = np.triu(estimator.adjacency_probabilities_ > _SMALLEST_PROBABILITY, 1)
     about = f"Every task and pair with an adjacency probability above {_SMALLEST_PROBABILITY}"
     return _array_table("probabilities", about, PROBABILITY_COLUMNS, estimator, rows)
+
+
+def difference_table(estimator: FittedEstimator) -> DescribedTable:
+    """Every pair and whether it is different between the groups: ``differences.tsv``."""
+    found = estimator.differences_
+    first, second = found.labels
+    columns = {"source": "one variable of the pair", "target": "the other variable"}
+    text = f"Every pair, {second} minus {first}; the most probable differences first"
+    rows = [list(row.values()) for row in found.records]
+    return table_of("differences", text, columns | COLUMNS, rows, "nan")
 
 
 def _array_table(

@@ -21,7 +21,7 @@ from mtgbn.graphs.convert import to_dot, to_graphml
 from mtgbn.results.draws_files import DRAWS_FILES, npz_bytes, read_draws, write_draws
 from mtgbn.results.encoding import decode_estimator, encode_estimator
 from mtgbn.results.estimators import FittedEstimator
-from mtgbn.results.fit_tables import edge_table, probability_table
+from mtgbn.results.fit_tables import difference_table, edge_table, probability_table
 
 RESULT_FILE = "result.json"
 GRAPH_FORMATS = {"graphml": to_graphml, "dot": to_dot}
@@ -51,8 +51,8 @@ def save_result(
     estimator : fitted MTGBN, SIG or AVG
     folder : path
         Gets ``result.json``, ``edges.tsv`` (every edge of every task), ``networks.npz``, the draws of
-        sigma_h and, of a posterior estimate, ``probabilities.tsv``. The columns of the tables are
-        explained in ``mtgbn.results.fit_tables``.
+        sigma_h and, of a posterior estimate, ``probabilities.tsv``, with groups also
+        ``differences.tsv``. The columns of the tables are explained in ``mtgbn.results.fit_tables``.
     draws_format : {"npz", "netcdf", "none"}
         Format of the draws of sigma_h. Without draws, a loaded result cannot predict.
     graph_formats : tuple of {"graphml", "dot"}
@@ -86,6 +86,8 @@ def save_result(
     contents = {_EDGES_FILE: edge_table(estimator).tsv.encode(), _NETWORKS_FILE: npz_bytes(arrays)}
     if hasattr(estimator, "edge_probabilities_"):
         contents["probabilities.tsv"] = probability_table(estimator).tsv.encode()
+    if hasattr(estimator, "differences_"):
+        contents["differences.tsv"] = difference_table(estimator).tsv.encode()
     if hasattr(estimator, "draws_") and draws_format != "none":
         contents[DRAWS_FILES[draws_format]] = write_draws(estimator.draws_, draws_format)
     for kind in graph_formats:

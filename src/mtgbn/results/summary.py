@@ -69,6 +69,8 @@ def fit_in_words(estimator: FittedEstimator) -> list[str]:
         lines.append(estimator.min_strength_.in_words(estimator.tasks_.ns))
     if hasattr(estimator, "relatedness_"):
         lines += estimator.relatedness_.in_words()
+    if hasattr(estimator, "differences_"):
+        lines += estimator.differences_.in_words()
     # There is nothing to say about AVG's one graph, nor if no direction was chosen.
     if not isinstance(estimator, AVG) and np.isfinite(estimator.agreement_):
         lines.append(
@@ -102,9 +104,10 @@ def _edge_prior(estimator: FittedEstimator) -> str:
             f"edge prior {_density(estimator)}, s = {prior.similarity:.3g} (r: a priori probability of "
             "an edge; s: similarity of the graphs; the smaller s, the more alike)."
         )
+    different = f"{prior.different:.1%} are different between the groups, " * bool(prior.different)
     return (
         f"a priori {prior.common:.1%} of the pairs are common to nearly all tasks, {prior.varying:.1%} "
-        f"vary between tasks, and {prior.absent:.1%} are absent in nearly all tasks."
+        f"vary between tasks, {different}and {prior.absent:.1%} are absent in nearly all tasks."
     )
 
 

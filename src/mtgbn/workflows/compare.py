@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import mtgbn
+from mtgbn._utils.labels import is_control
 from mtgbn._utils.names import listed, unknown_name
 from mtgbn.compare.cohort import Cohort, read_cohort, task_of
 from mtgbn.compare.comparison_folder import write_study
@@ -27,7 +28,6 @@ from mtgbn.compare.participants import (
     Participants,
     all_groups,
     choose_groups,
-    is_control,
     participant_of,
     read_participants,
 )
@@ -150,7 +150,7 @@ def compare_folder(
     parameters : mapping, optional
         Parameters of `MTGBN` by name.
     design : mapping, optional
-        ``formula``, ``test``, ``contrast``, ``blocks`` and ``n_permutations`` of
+        ``formula``, ``test``, ``contrast``, ``blocks``, ``n_permutations`` and ``probabilities`` of
         `mtgbn.compare.compare_design`; default: the groups are tested. ``sets``: a table of its named
         sets, with the columns name and template.
     paper : bool or mapping
@@ -283,7 +283,7 @@ def _design_job(
     estimator: MTGBN,
     templates: Mapping[str, Sequence[str]],
 ) -> _Job:
-    plan = plan_design(cohort, table, question)
+    plan = plan_design(cohort, table, question, estimator)
     used = [cohort.tasks.names.index(name) for name in plan.design.subjects]
     check_comparison(cohort.tasks[used], estimator, templates)
     sets = None
@@ -304,7 +304,9 @@ def _design_job(
                 plan.formula,
                 with_checkpoints(estimator, folder),
                 sets=sets,
-                **(options | question.tests | {"n_permutations": question.n_permutations}),
+                n_permutations=question.n_permutations,
+                probabilities=question.probabilities,
+                **(options | question.tests),
             )
 
     def sentences(study: DesignStudy) -> list[str]:
