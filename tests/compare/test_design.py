@@ -107,6 +107,10 @@ def test_small_groups_and_few_subjects():
     few = dict(list(people().items())[:6])
     with pytest.raises(InputError, match=r"6 subjects are too few|explained by"):
         make_design(few, "group * age + sex")
+    assert len(make_design(few, "group").subjects) == 6
+    three = {name: {"score": name[1]} for name in ("s1", "s2", "s4")}
+    with pytest.raises(InputError, match="3 subjects are too few for a design with 2 columns"):
+        make_design(three, "score")
     two = people(4)
     with pytest.raises(InputError, match="blocks by 'code' allow no permutation"):
         make_design(people(), "group", blocks="code")

@@ -51,7 +51,11 @@ def test_strengths_are_tested_and_effects_are_differences_of_partial_correlation
     assert frame.loc[0, "p_family"] < 0.01
     assert len(frame) == 10
     assert frame["p"].is_monotonic_increasing
+    np.testing.assert_allclose(frame["mean_patient"] - frame["mean_control"], frame["effect"])
+    row = frame.loc[0]
     words = study.in_words()
+    means = f"(control {row['mean_control']:+.2f}, patient {row['mean_patient']:+.2f})"
+    assert means in words[1]
     assert words[0].startswith("all: of 10 connections, ")
     assert "depend" in words[0]
     assert words[1].lstrip().startswith("x0 - x1: ")
@@ -62,6 +66,7 @@ def test_the_fit_does_not_know_the_design():
     options = {"n_permutations": 50, "random_state": 3}
     first = compare_design(tasks, table, "group", LEARNER, **options)
     other = compare_design(tasks, table, "age", LEARNER, **options)
+    assert not [name for name in other.to_frame() if name.startswith("mean_")]
     for name in ("strengths", "pairs"):
         np.testing.assert_array_equal(
             getattr(first.templates[0], name), getattr(other.templates[0], name)
@@ -146,7 +151,7 @@ def test_incomplete_subjects_are_refused():
     rows[3] = rng.normal(size=(20, 5))
     rows[3][0, 0] = np.nan
     tasks = Tasks.from_arrays(rows, names=list(table.index), missing="em")
-    with pytest.raises(InputError, match="strengths need complete data, and 's3' lack values"):
+    with pytest.raises(InputError, match="need complete data, and 's3' lack values"):
         compare_design(tasks, table, "group", n_permutations=50)
 
 

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from mtgbn.compare.strengths import connection_strengths
-from mtgbn.errors import InputError
+from mtgbn import Tasks
+from mtgbn.compare.strengths import check_strengths, connection_strengths
+from mtgbn.errors import CollinearityWarning, InputError
 from mtgbn.graphs import skeleton
 from mtgbn.graphs.dags import descendants
 from mtgbn.simulate.perturbed import random_network
@@ -69,3 +70,33 @@ def test_collinear_variables_are_named():
     chain = np.triu(np.ones((1, 3, 3), dtype=bool), 1)
     with pytest.raises(InputError, match=r"positions \[0, 1\] are collinear"):
         connection_strengths(scatter, chain)
+
+
+def test_collinear_variables_of_a_family_are_refused_by_name_and_never_nan():
+    """x3 = x0 + x1 in the second subject: undefined where both are parents, defined elsewhere."""
+    rng = np.random.default_rng(5)
+    rows = rng.normal(size=(2, 30, 4))
+    rows[1, :, 3] = rows[1, :, 0] + rows[1, :, 1]
+    scatters = rows.transpose(0, 2, 1) @ rows
+    graph = np.zeros((1, 4, 4), dtype=bool)
+    graph[0, 0, 2] = True
+    assert np.isfinite(connection_strengths(scatters, graph)).all()
+    for ends in (((0, 2), (1, 2)), ((0, 3), (1, 3))):
+        undefined = graph.copy()
+        for i, j in ends:
+            undefined[0, i, j] = True
+        with pytest.raises(InputError, match=r"variables .* are collinear in 'bob', so that"):
+            connection_strengths(
+                scatters, undefined, subjects=["ann", "bob"], variables=["a", "b", "c", "d"]
+            )
+
+
+def test_copies_are_refused_before_a_fit():
+    rng = np.random.default_rng(6)
+    rows = rng.normal(size=(3, 30, 3))
+    rows[1, :, 2] = -7.5 * rows[1, :, 0]
+    with pytest.warns(CollinearityWarning):
+        tasks = Tasks.from_arrays(rows, names=["ann", "bob", "cy"])
+    with pytest.raises(InputError, match="'x0' and 'x2' of 'bob' are the same but for their scale"):
+        check_strengths(tasks)
+    check_strengths(tasks[["ann", "cy"]])

@@ -100,6 +100,36 @@ def test_the_answer_comes_first_and_is_that_of_the_table(study, folder, opened):
     assert page.page.locator("main b, main i, main script").count() == 0
 
 
+def test_findings_have_the_means_of_the_groups(study, folder, opened):
+    """The effect of age is 0 in these data: the effect is about the difference of the means."""
+    page, table = opened(folder / "report.html"), read(folder, "connections")
+    first, row = page.page.locator("#found .finding").first.text_content(), table.iloc[0]
+    means = row["mean_control"], row["mean_<b>patient</b>"]
+    text = first.replace("\u00a0", " ")
+    assert f"{means[0]:+.2f} in control (n = 9), {means[1]:+.2f} in <b>patient</b> (n = 9)" in text
+    assert means[1] - means[0] == pytest.approx(row.effect, abs=0.1)
+    assert "Means are not adjusted for age" in page.page.text_content("#found")
+    # The pointer, too, shows the means.
+    texts = page.page.evaluate("DATA.templates[0].networks[0].edges.map((edge) => edge.text)")
+    means = f"means: control {means[0]:+.2f}, <b>patient</b> {means[1]:+.2f}"
+    assert any(means in each for each in texts)
+
+
+@pytest.mark.parametrize("cell", ["n/a", "inf"])
+def test_numbers_that_are_not_defined_do_not_stop_the_page(study, tmp_path, opened, cell):
+    about, tables = comparison_tables(study)
+    table = tables["connections"]
+    names = [name for name in table.columns if name not in ("template", "source", "target")]
+    for row, name in zip(table.rows, names, strict=False):
+        row[list(table.columns).index(name)] = cell
+    for name in ("effect", "low", "high", "statistic", "p", "p_family", "mean_control"):
+        table.rows[0][list(table.columns).index(name)] = cell
+    report = design_page.design_report(ComparisonTables(about, tables))
+    page = opened(report.save_as_html(tmp_path / "page.html"))
+    assert "NaN" not in page.page.text_content("main")
+    assert len(page.table("connections-0")["rows"]) == len(table.rows)
+
+
 def test_without_a_finding_the_size_that_would_have_been_found_is_said(tmp_path, opened):
     study = made_study(effect=0.0)
     page = opened(report_of(study).save_as_html(tmp_path / "page.html"), 400)
@@ -355,7 +385,7 @@ def test_sessions_are_not_called_subjects(tmp_path):
     write_study(averaged, tmp_path)
     report = report_of(tmp_path)
     text = words_of(report, "methods")
-    assert "We compared 9 subjects (4 patient, 5 of the reference category)." in text
+    assert "We compared 9 subjects (5 control, 4 patient)." in text
     assert "They had 2 sessions each, 18 in all." in text
     assert "averaged, weighted by their precision" in text
     assert "Every session had 70 rows of data." in text

@@ -28,6 +28,9 @@ _COLLINEAR = 1e-8
 # A permutation test needs at least this number of orders of the subjects for a p-value of .05.
 _FEWEST_ORDERS = 20
 
+# Residual degrees of freedom; with one, an interval has no use and the detectable effect no number.
+_FEWEST_RESIDUAL = 2
+
 # The spread of a group is estimated only from at least this number of degrees of freedom: about five
 # subjects.
 _FEWEST_DEGREES = 3.5
@@ -54,6 +57,8 @@ class Design(NamedTuple):
         Subjects without a value that the design needs, and the column that lacks it.
     notes : tuple of str
         What a reader should know about the design.
+    groups : tuple of str
+        Category of every subject by the tested term; empty if it has none.
     variance_groups : array (m,) of int, optional
         Groups of the tested term, whose strengths may differ in spread. None if the term has no
         groups, or groups that are too small to tell their spread.
@@ -75,6 +80,7 @@ class Design(NamedTuple):
     subjects: tuple[str, ...]
     left_out: dict[str, str]
     notes: tuple[str, ...]
+    groups: tuple[str, ...] = ()
     variance_groups: np.ndarray | None = None
 
     @property
@@ -86,6 +92,14 @@ class Design(NamedTuple):
             for name, is_tested in zip(self.columns, tested, strict=True)
             if not is_tested and name != "Intercept"
         )
+
+    @property
+    def group_sizes(self) -> dict[str, int]:
+        """Subjects per category of the tested term, the reference of controls first."""
+        return {
+            label: self.groups.count(label)
+            for label in sorted(set(self.groups), key=reference_first)
+        }
 
 
 def make_design(
@@ -153,7 +167,11 @@ def make_design(
         name: pd.Categorical(values, categories=sorted(set(values), key=reference_first))
         for name, values in factors.items()
     }
-    frame = pd.DataFrame({**numbers, **columns})
+    # Codes of categories are named as in the table: 2, not 2.0.
+    codes = {
+        name: _as_codes(numbers[name]) for name in categorical_columns(formula) if name in numbers
+    }
+    frame = pd.DataFrame({**numbers, **codes, **columns})
     try:
         model = formulaic.model_matrix(formula, frame)
     except Exception as error:  # whatever a parser of formulas raises
@@ -166,12 +184,13 @@ def make_design(
     _check_rank(matrix, spec.column_names, factors)
     tested, weights = _tested(spec, test, contrast)
     block_of = None if blocks is None else _blocks(blocks, factors, numbers, weights, matrix)
-    if len(subjects) <= matrix.shape[1]:
+    if len(subjects) < matrix.shape[1] + _FEWEST_RESIDUAL:
         raise InputError(
             f"{len(subjects)} subjects are too few for a design with {matrix.shape[1]} columns "
-            f"({listed(spec.column_names, quote=False)}); leave out covariates"
+            f"({listed(spec.column_names, quote=False)}): at least {_FEWEST_RESIDUAL} more subjects "
+            "than columns are needed; leave out covariates"
         )
-    tested_factors = _tested_factors(spec, weights, {**factors, **numbers})
+    tested_factors = _tested_factors(spec, weights, {**factors, **numbers, **codes})
     return Design(
         formula=formula,
         columns=tuple(spec.column_names),
@@ -184,6 +203,9 @@ def make_design(
         notes=(
             *_notes(tested, factors, block_of),
             *_one_sided(tested_factors, wanted, factors, blocks),
+        ),
+        groups=tuple(
+            "/".join(map(str, each)) for each in zip(*tested_factors.values(), strict=True)
         ),
         variance_groups=_variance_groups(tested_factors, matrix),
     )
@@ -248,6 +270,11 @@ def _numbers(values: Sequence[Any]) -> np.ndarray | None:
     except (TypeError, ValueError):
         return None
     return found if np.isfinite(found).all() else None
+
+
+def _as_codes(values: np.ndarray) -> np.ndarray:
+    """Whole numbers as integers; others as they are."""
+    return values.astype(np.int64) if (values == np.round(values)).all() else values
 
 
 def _check_values(

@@ -16,12 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mtgbn._utils.arguments import check_count
-from mtgbn._utils.names import listed
 from mtgbn.compare.cohort import Cohort
 from mtgbn.compare.design import Design, categorical_columns, make_design
+from mtgbn.compare.design_effect import effect_in_words
 from mtgbn.compare.design_groups import check_probabilities, two_groups
 from mtgbn.compare.design_study import LEVEL
-from mtgbn.compare.design_tables import effect_in_words
 from mtgbn.compare.participants import Participants, participant_of
 from mtgbn.compare.sessions import find_people, person_of
 from mtgbn.errors import InputError
@@ -84,12 +83,6 @@ def plan_design(
     cohort: Cohort, participants: Participants, question: Question, estimator: MTGBN
 ) -> Plan:
     """Make the design of the subjects with data; refuse what cannot be tested."""
-    if cohort.tasks.incomplete:
-        names = listed([cohort.tasks.names[t] for t in sorted(cohort.tasks.incomplete)])
-        raise InputError(
-            f"strengths of connections need complete data, and {names} lack values; fill them in, or "
-            "leave these subjects out"
-        )
     texts = [each for each in (question.formula, *question.tests.values()) if each]
     table, spelling = spelled_values(cohort.tasks.names, participants, texts)
     formula = question.formula
@@ -118,7 +111,7 @@ def plan_design(
         table=table,
         design=design,
         covariates=covariates,
-        effect=effect_in_words(design, **_reference(design, values)),
+        effect=effect_in_words(design),
         notes=tuple(notes),
     )
 
@@ -178,21 +171,6 @@ def _is_number(text: str) -> bool:
         return math.isfinite(float(text))
     except ValueError:
         return False
-
-
-def _reference(design: Design, values: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """The category with which others are compared, as an option of `effect_in_words`, if it is clear."""
-    first = int(np.flatnonzero(design.contrast[0])[0])
-    term = design.columns[first].partition("[T.")[0]
-    name = re.sub(r"^C\((.*)\)$", r"\1", term)
-    start = f"{term}[T."
-    compared = {each[len(start) : -1] for each in design.columns if each.startswith(start)}
-    others = [
-        label
-        for label in dict.fromkeys(values.get(name, ()))
-        if label not in compared and not (_is_number(label) and str(float(label)) in compared)
-    ]
-    return {"reference": repr(others[0])} if len(others) == 1 else {}
 
 
 def _notes_on_codes(formula: str, values: Mapping[str, Sequence[str]]) -> list[str]:

@@ -33,9 +33,13 @@ from mtgbn.compare.inference import Tests, contrast_tests
 from mtgbn.compare.power import detectable_effect
 from mtgbn.compare.reliability import Reliability, half_reliability, session_reliability
 from mtgbn.compare.sessions import average_sessions, find_people
-from mtgbn.compare.strengths import connection_strengths, mean_conditions, sampling_variance
+from mtgbn.compare.strengths import (
+    check_strengths,
+    connection_strengths,
+    mean_conditions,
+    sampling_variance,
+)
 from mtgbn.compare.study import Templates, check_comparison
-from mtgbn.errors import InputError
 from mtgbn.learn import MTGBN
 from mtgbn.learn.group_differences import GroupDifferences
 from mtgbn.tasks import Tasks
@@ -126,7 +130,8 @@ class DesignStudy(NamedTuple):
         ``forward`` the share of these edges that go from source to target. ``support`` is the share of
         the subjects with an edge in whom it has the more frequent direction, ``compelled`` the share in
         whom the data also exclude the other direction. Posterior fits have ``support_probability``, the
-        mean probability of an edge with this direction. With sessions or halves, ``icc`` with
+        mean probability of an edge with this direction. If groups are tested, ``mean_`` and the name of
+        a group is its mean partial correlation. With sessions or halves, ``icc`` with
         ``icc_low`` and ``icc_high`` is the reliability of the strength.
         """
         from mtgbn.compare.design_tables import connection_columns, connection_rows
@@ -159,8 +164,9 @@ class DesignStudy(NamedTuple):
                 i, j = template.pairs[k]
                 lines.append(
                     f"  {template.variables[i]} - {template.variables[j]}: {tests.effect[k]:+.2f} "
-                    f"({tests.low[k]:+.2f} to {tests.high[k]:+.2f}) in partial correlation; "
-                    f"p = {tests.p[k]:.3g}, corrected {tests.p_family[k]:.3g}"
+                    f"({tests.low[k]:+.2f} to {tests.high[k]:+.2f}) in partial correlation"
+                    f"{_means_in_words(design, template, k)}; p = {tests.p[k]:.3g}, corrected "
+                    f"{tests.p_family[k]:.3g}"
                 )
             lines += _sets_in_words(template)
             if template.differences is not None:
@@ -257,12 +263,6 @@ def compare_design(
     )
     design = make_design(people.table, formula, test=test, contrast=contrast, blocks=blocks)
     design = design._replace(notes=(*people.notes, *design.notes))
-    if tasks.incomplete:
-        names = listed([tasks.names[t] for t in sorted(tasks.incomplete)])
-        raise InputError(
-            f"strengths need complete data, and {names} lack values; fill them in, or leave these "
-            "subjects out"
-        )
     sessions = {name: people.sessions[name] for name in design.subjects}
     groups = None
     if probabilities:
@@ -276,6 +276,8 @@ def compare_design(
     tasks = tasks[[tasks.names.index(name) for name in chosen]]
     halves = None if halves is None else _matched(halves, tasks)
     parts = check_comparison(tasks, estimator, templates)
+    for part in parts.values():
+        check_strengths(part)
     named = check_sets(sets, tasks.variables)
     tested = []
     seeds = seed_sequence(random_state).spawn(len(parts))
@@ -346,14 +348,15 @@ def _measure(
     """Measure strengths in every task, and average them over the tasks (rows) of every subject."""
     pairs = np.array(np.triu_indices(tasks.n_variables, 1)).T
     i, j = pairs.T
-    strengths = connection_strengths(tasks.scatters, graphs)[:, i, j]
+    names = {"subjects": tasks.names, "variables": tasks.variables}
+    strengths = connection_strengths(tasks.scatters, graphs, **names)[:, i, j]
     variances = sampling_variance(tasks.ns[:, None], mean_conditions(graphs)[i, j])
     reliability = None
     if len(rows) < len(tasks):
         reliability = session_reliability(strengths, rows)
     elif halves is not None:
         selected = [half.select_variables(tasks.variables).scatters for half in halves]
-        first, second = (connection_strengths(each, graphs)[:, i, j] for each in selected)
+        first, second = (connection_strengths(each, graphs, **names)[:, i, j] for each in selected)
         reliability = half_reliability(first, second)
     if len(rows) < len(tasks):
         strengths = average_sessions(strengths, variances, rows)
@@ -369,6 +372,19 @@ def _matched(halves: tuple[Tasks, Tasks], tasks: Tasks) -> tuple[Tasks, Tasks]:
                 raise unknown_name(name, list(half.names), "task of the halves")
     first, second = (half[list(tasks.names)] for half in halves)
     return first, second
+
+
+def group_means(design: Design, template: TestedTemplate) -> dict[str, np.ndarray]:
+    """Mean partial correlation of every connection by the categories of the tested term."""
+    correlations, labels = np.tanh(template.strengths), np.array(design.groups)
+    return {label: correlations[labels == label].mean(axis=0) for label in design.group_sizes}
+
+
+def _means_in_words(design: Design, template: TestedTemplate, connection: int) -> str:
+    """The mean of a connection in every group, in brackets; empty without groups."""
+    means = group_means(design, template)
+    words = [f"{label} {each[connection]:+.2f}" for label, each in means.items()]
+    return f" ({listed(words, quote=False)})" if words else ""
 
 
 def _sets_in_words(template: TestedTemplate) -> list[str]:

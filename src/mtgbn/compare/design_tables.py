@@ -14,7 +14,8 @@ from mtgbn._utils.described_table import DescribedTable, table_of
 from mtgbn._utils.tables import table_text
 from mtgbn.compare.connection_sets import SetTests
 from mtgbn.compare.design import Design
-from mtgbn.compare.design_study import LEVEL, DesignStudy, TestedTemplate
+from mtgbn.compare.design_effect import effect_in_words, statistic_in_words
+from mtgbn.compare.design_study import LEVEL, DesignStudy, TestedTemplate, group_means
 from mtgbn.compare.difference_tables import describe_differences, difference_tables
 from mtgbn.compare.directions import direction_support
 from mtgbn.compare.group_tables import describe_fit
@@ -151,7 +152,12 @@ def connection_columns(study: DesignStudy) -> dict[str, str]:
     """The columns of the table of connections: some depend on the fit and on the data."""
     has_sessions = any(each.reliability is not None for each in study.templates)
     is_posterior = any(_edge_probabilities(each) is not None for each in study.templates)
-    columns = CONNECTIONS | (_OF_POSTERIOR if is_posterior else {})
+    columns = CONNECTIONS | {
+        f"mean_{label}": f"mean partial correlation of the subjects with {label!r}, not adjusted for "
+        "other columns of the design"
+        for label in study.design.group_sizes
+    }
+    columns |= _OF_POSTERIOR if is_posterior else {}
     return columns | (_RELIABILITY if has_sessions else {})
 
 
@@ -161,6 +167,8 @@ def connection_rows(study: DesignStudy) -> list[dict[str, Any]]:
     rows = []
     for template in study.templates:
         values = _values_of_connections(template, study.task_weights)
+        means = group_means(study.design, template)
+        values |= {f"mean_{label}": each for label, each in means.items()}
         tests = template.tests
         for k in np.lexsort((-np.abs(tests.statistic), tests.p)):
             names = dict(zip((*_TEMPLATE, *_PAIR), _names(template, k), strict=True))
@@ -197,29 +205,6 @@ def _values_of_connections(template: TestedTemplate, weights: np.ndarray) -> dic
 
 def _edge_probabilities(template: TestedTemplate) -> np.ndarray | None:
     return getattr(template.estimator, "edge_probabilities_", None)
-
-
-def effect_in_words(design: Design, reference: str = "the reference category") -> str:
-    """What a positive effect means; ``reference`` is the category with which others are compared."""
-    if len(design.contrast) > 1:
-        first = design._replace(contrast=design.contrast[:1])
-        return f"of the {len(design.contrast)} tested columns the first: " + effect_in_words(
-            first, reference
-        )
-    places = np.flatnonzero(design.contrast[0])
-    if len(places) > 1 or design.contrast[0, places[0]] != 1:
-        return f"the contrast {design.tested!r} of partial correlations"
-    column = design.columns[places[0]]
-    if ":" in column:
-        return f"coefficient of {column!r}"
-    category = re.fullmatch(r".*\[T\.(.*)\]", column)
-    words = (
-        f"{category[1]!r} minus {reference}"
-        if category
-        else f"change of the partial correlation per unit of {column!r}"
-    )
-    interacts = any(column in each.split(":") for each in design.columns if ":" in each)
-    return words + ", where the columns that interact with it are 0" * interacts
 
 
 def design_matrices(study: DesignStudy, effect: str | None = None) -> list[Matrix]:
@@ -269,6 +254,7 @@ def describe_design(study: DesignStudy) -> dict[str, Any]:
             if design.variance_groups is None
             else int(design.variance_groups.max()) + 1,
             "level": LEVEL,
+            "groups": design.group_sizes,
             "n_subjects": len(design.subjects),
             # Fewer than the subjects if sessions are exchanged within persons.
             "n_persons": len(set(map(person_of, design.subjects))),
@@ -286,14 +272,6 @@ def describe_design(study: DesignStudy) -> dict[str, Any]:
 def _method_in_words(study: DesignStudy) -> str:
     learner = type(study.templates[0].estimator).__name__
     return f"{_LEARNED.get(learner, _LEARNED_JOINTLY)}, and {_TESTED}"
-
-
-def statistic_in_words(design: Design) -> str:
-    """Name of the statistic that a design is tested with."""
-    is_one = len(design.contrast) == 1
-    if design.variance_groups is None:
-        return "t" if is_one else "F"
-    return "Welch's t" if is_one else "Johansen's F"
 
 
 def _describe_template(template: TestedTemplate, design: Design) -> dict[str, Any]:

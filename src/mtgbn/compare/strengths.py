@@ -11,17 +11,21 @@ it has one. The parents are those in the group's networks, because the data of o
 otherwise have to tell the parents as well as the strength.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from mtgbn._utils.names import unknown_name
+from mtgbn._utils.names import listed, unknown_name
 from mtgbn.errors import InputError
 from mtgbn.graphs.dags import descendants
+from mtgbn.tasks import Tasks
 
 # Fisher's z of a partial correlation closer to 1 would not be finite.
 _LARGEST_CORRELATION = 1 - 1e-12
+
+# A variable of which others leave less than this share of its variance is a combination of them.
+_COLLINEAR = 1e-12
 
 
 class StrengthMeasure(NamedTuple):
@@ -45,6 +49,30 @@ def measure_named(name: str) -> StrengthMeasure:
     return MEASURES[name]
 
 
+def check_strengths(tasks: Tasks) -> None:
+    """Refuse data whose strengths are undefined whatever the networks: gaps, variables that are copies.
+
+    Combinations of more variables are refused by `connection_strengths`, if they are in one family.
+    """
+    if tasks.incomplete:
+        names = listed([tasks.names[t] for t in sorted(tasks.incomplete)])
+        raise InputError(
+            f"strengths of connections need complete data, and {names} lack values; fill them in, or "
+            "leave these subjects out"
+        )
+    for name, scatter in zip(tasks.names, tasks.scatters, strict=True):
+        deviations = np.sqrt(np.diag(scatter))
+        shared = np.triu((scatter / np.outer(deviations, deviations)) ** 2, 1)
+        copies = np.argwhere(shared > 1 - _COLLINEAR)
+        if len(copies):
+            first, second = (tasks.variables[k] for k in copies[0])
+            raise InputError(
+                f"variables {first!r} and {second!r} of {name!r} are the same but for their scale, so "
+                "that partial correlations are undefined; leave one of the variables out of the data, "
+                "or the subject out"
+            )
+
+
 def standardised_coefficients(graph: np.ndarray, covariance: np.ndarray) -> np.ndarray:
     """Regress every variable on its parents, all scaled to variance 1; (p, p), 0 without an edge."""
     deviations = np.sqrt(np.diag(covariance))
@@ -58,12 +86,18 @@ def standardised_coefficients(graph: np.ndarray, covariance: np.ndarray) -> np.n
     return coefficients
 
 
-def connection_strengths(scatters: np.ndarray, graphs: np.ndarray) -> np.ndarray:
+def connection_strengths(
+    scatters: np.ndarray,
+    graphs: np.ndarray,
+    *,
+    subjects: Sequence[str] | None = None,
+    variables: Sequence[str] | None = None,
+) -> np.ndarray:
     """Fisher's z of the partial correlations of all pairs, given parents in the DAGs of a group.
 
     Returns the mean over the graphs: (subjects, p, p), symmetric, 0 on the diagonal. Where neither
     variable is a descendant of the other in a graph, it is the mean over the parents of one and the
-    parents of the other.
+    parents of the other. Names of subjects and variables are for messages.
     """
     p = scatters.shape[1]
     weights = _weights(graphs)
@@ -73,7 +107,11 @@ def connection_strengths(scatters: np.ndarray, graphs: np.ndarray) -> np.ndarray
         for number, is_parent in enumerate(kinds):
             weight = weights[kind.reshape(-1) == number, :, node].sum(axis=0)
             parents = np.flatnonzero(is_parent)
-            strengths[:, :, node] += weight * _given_parents(scatters, node, parents)
+            try:
+                found = _given_parents(scatters, node, parents)
+            except _CollinearError as error:
+                raise _in_words(error, subjects, variables) from None
+            strengths[:, :, node] += weight * found
     strengths /= len(graphs)
     strengths += strengths.transpose(0, 2, 1)
     strengths[:, np.arange(p), np.arange(p)] = 0.0
@@ -104,27 +142,64 @@ def _weights(graphs: np.ndarray) -> np.ndarray:
     return (1.0 + below - below.transpose(0, 2, 1)) / 2
 
 
+class _CollinearError(Exception):
+    """Variables (positions) of a subject (position) are collinear."""
+
+    def __init__(self, subject: int, variables: Sequence[int]) -> None:
+        self.subject, self.variables = subject, list(variables)
+
+
+def _in_words(
+    error: _CollinearError, subjects: Sequence[str] | None, variables: Sequence[str] | None
+) -> InputError:
+    """The error with names, or with positions where there are none."""
+    who = "a subject" if subjects is None else repr(subjects[error.subject])
+    which = (
+        f"the variables at positions {error.variables}"
+        if variables is None
+        else f"the variables {listed([variables[k] for k in error.variables], 8)}"
+    )
+    return InputError(
+        f"{which} are collinear in {who}, so that their partial correlations are undefined; leave one "
+        "of them out, or use more rows"
+    )
+
+
 def _given_parents(scatters: np.ndarray, node: int, parents: np.ndarray) -> np.ndarray:
     """Fisher's z of every variable's partial correlation with a node, given the node's other parents."""
     family = np.append(parents, node)
     q = len(parents)
+    squares = scatters[:, family[:, None], family]
     try:
-        factor = np.linalg.cholesky(scatters[:, family[:, None], family])
+        factor = np.linalg.cholesky(squares)
     except np.linalg.LinAlgError:
-        raise InputError(
-            f"the variables at positions {family.tolist()} are collinear in a subject, so that their "
-            "partial correlations are undefined; leave one of them out, or use more rows"
-        ) from None
+        raise _CollinearError(_first_singular(squares), family.tolist()) from None
     whitened = np.linalg.solve(factor[:, :q, :q], scatters[:, parents])
     residuals = scatters[:, :, node] - np.einsum("sqi,sq->si", whitened, factor[:, q, :q])
-    variances = np.einsum("sii->si", scatters) - (whitened**2).sum(axis=1)
-    variances[:, parents] = 1.0
+    totals = np.einsum("sii->si", scatters)
+    variances = totals - (whitened**2).sum(axis=1)
+    variances[:, parents] = totals[:, parents]
+    # Rounding errors are all that is left of the variance of a combination of the parents.
+    unclear = np.argwhere(variances <= _COLLINEAR * totals)
+    if len(unclear):
+        subject, other = unclear[0].tolist()
+        raise _CollinearError(subject, [*parents.tolist(), other])
     correlations = residuals / np.sqrt(variances * variances[:, node, None])
     # A parent's partial correlation follows from the precision matrix of the family.
     inverse = np.linalg.solve(factor, np.eye(q + 1))
     correlations[:, parents] = -inverse[:, q, :q] / np.linalg.norm(inverse[:, :, :q], axis=1)
     correlations[:, node] = 0.0
     return np.arctanh(np.clip(correlations, -_LARGEST_CORRELATION, _LARGEST_CORRELATION))
+
+
+def _first_singular(matrices: np.ndarray) -> int:
+    """Position of the first matrix without a Cholesky factor."""
+    for place, matrix in enumerate(matrices):
+        try:
+            np.linalg.cholesky(matrix)
+        except np.linalg.LinAlgError:
+            return place
+    return 0
 
 
 DEFAULT_MEASURE = "partial_correlation"

@@ -5,12 +5,12 @@ from typing import Any, NamedTuple
 from mtgbn.learn import MTGBN
 from mtgbn.report.design_words import (
     blocks_in_words,
-    group_sizes,
     held_constant,
     in_a_row,
     left_out_in_words,
     n_kept_directions,
     number_range,
+    sizes_in_words,
     unit_of,
     what_is_tested,
     who_is_compared,
@@ -30,21 +30,16 @@ class Methods(NamedTuple):
     bibtex: str
 
 
-def design_methods(about: dict[str, Any], people: list[dict[str, str]]) -> Methods:
+def design_methods(about: dict[str, Any]) -> Methods:
     """Write the methods of a comparison; every sentence is about the settings that were used.
 
-    Parameters
-    ----------
-    about : dict
-        Contents of comparison.json.
-    people : list of dict
-        Records of subjects.tsv.
+    ``about`` has the contents of comparison.json.
     """
     cite = Citations()
     paragraphs = [
         " ".join(filter(None, sentences))
         for sentences in (
-            [*_subjects(about, people), *_data(about, cite)],
+            [*_subjects(about), *_data(about, cite)],
             _networks(about, cite),
             _model(about, cite),
             _corrections(about, cite),
@@ -54,10 +49,10 @@ def design_methods(about: dict[str, Any], people: list[dict[str, str]]) -> Metho
     return Methods(paragraphs, cite.texts, cite.bibtex)
 
 
-def _subjects(about: dict[str, Any], people: list[dict[str, str]]) -> list[str]:
+def _subjects(about: dict[str, Any]) -> list[str]:
     sessions = about["sessions"]
-    sizes = group_sizes(about["design"], people)
-    groups = f" ({', '.join(f'{n} {label}' for label, n in sizes.items())})" if sizes else ""
+    sizes = sizes_in_words(about["design"])
+    groups = f" ({sizes})" if sizes else ""
     lines = [f"We compared {who_is_compared(about)}{groups}."]
     if sessions:
         numbers = [len(tasks) for tasks in sessions.values()]

@@ -4,43 +4,44 @@ import math
 import re
 from typing import Any
 
-import numpy as np
-
 from mtgbn._utils.described_table import DescribedTable
 from mtgbn._utils.names import listed
 from mtgbn.compare.comparison_folder import ComparisonTables
-from mtgbn.report import comparison_parts, figures
+from mtgbn.report import comparison_parts
 from mtgbn.report.brain_regions import coordinates_of, labels_of
 from mtgbn.report.commands import compare_command
 from mtgbn.report.design_methods import design_methods
+from mtgbn.report.design_networks import (
+    LEAST_COMPELLED,
+    LEAST_JOINED,
+    MOST_EDGES,
+    Record,
+    connection_in_words,
+    direction_of,
+    effect_in_words,
+    effect_networks,
+    effect_pictures,
+    is_found,
+    number_of,
+)
 from mtgbn.report.design_words import (
     MOST_NAMES,
     blocks_in_words,
     count_of,
-    group_sizes,
     held_constant,
     in_a_row,
     left_out_in_words,
     n_kept_directions,
     p_value,
     percent,
+    sizes_in_words,
     unit_of,
     what_is_tested,
     who_is_compared,
 )
 from mtgbn.report.page import Report, render, sentence
 
-Record = dict[str, str]
-
-# A connection has an arrowhead if at least this share of the subjects has an edge, and if the data
-# exclude the other direction in at least this share of them.
-LEAST_JOINED, LEAST_COMPELLED = 0.2, 0.8
-
 _MOST_CARDS = 12
-# The movable network has no more connections than this, those with the smallest p-values.
-_MOST_EDGES = 1_000
-# Of more variables, the figure on a circle has only those with a finding.
-_MOST_DRAWN = 40
 
 # The columns of the table of connections that come first on the page.
 _FIRST_COLUMNS = ("source", "target", "effect", "p_family", "low", "high", "p", "q")
@@ -61,7 +62,7 @@ def design_report(comparison: ComparisonTables) -> Report:
     """Make the page about a comparison by a design."""
     about, tables = comparison
     design = about["design"]
-    connections, people = tables["connections"], tables["subjects"].records
+    connections = tables["connections"]
     components = tables["components"].records
     parts, networks, texts = [], [], {}
     for number, (name, described) in enumerate(about["templates"].items()):
@@ -71,14 +72,14 @@ def design_report(comparison: ComparisonTables) -> Report:
         )
         texts[f"connections-{number}"] = own.tsv
         coordinates = coordinates_of(described["variables"], about.get("coordinates"))
-        networks.append(_networks(rows, described["variables"], coordinates, design))
+        networks.append(effect_networks(rows, described["variables"], coordinates, design))
         parts.append(
             {
                 "name": name,
                 "n_variables": len(described["variables"]),
                 "answer": _answer(rows, described, about, _groups_found(tables, name, design)),
-                "pictures": _pictures(rows, described["variables"], coordinates, about, name),
-                "network_is_cut": len(rows) > _MOST_EDGES,
+                "pictures": effect_pictures(rows, described["variables"], coordinates, about, name),
+                "network_is_cut": len(rows) > MOST_EDGES,
                 "has_places": coordinates is not None,
                 "file": "connections.tsv" if len(about["templates"]) == 1 else _part_name(name),
                 "left_out": _left_out(own, len(rows)),
@@ -102,7 +103,7 @@ def design_report(comparison: ComparisonTables) -> Report:
         "design.html",
         {"templates": networks, "tables": texts},
         title=f"Do connections depend on {tested}?",
-        lead=_lead(about, people),
+        lead=_lead(about),
         templates=parts,
         several=len(parts) > 1,
         design=design,
@@ -120,10 +121,10 @@ def design_report(comparison: ComparisonTables) -> Report:
         cut_tables=_cut(tables),
         least_joined=LEAST_JOINED,
         least_compelled=LEAST_COMPELLED,
-        most_edges=_MOST_EDGES,
+        most_edges=MOST_EDGES,
         simulation=_simulation(about, connections.records),
-        subjects=_subjects(about, people),
-        methods=design_methods(about, people),
+        subjects=_subjects(about),
+        methods=design_methods(about),
         warnings=comparison_parts.warnings_of(about),
         regions=labels_of(variables),
         settings=comparison_parts.settings_of(about),
@@ -133,42 +134,11 @@ def design_report(comparison: ComparisonTables) -> Report:
     )
 
 
-def direction_of(row: Record) -> tuple[str, str] | None:
-    """Source and target of a connection whose direction is supported; None for others."""
-    joined, compelled = (_number(row[name]) for name in ("joined", "compelled"))
-    if not (joined >= LEAST_JOINED and compelled >= LEAST_COMPELLED):
-        return None
-    ends = row["source"], row["target"]
-    return ends if _number(row["forward"]) >= 0.5 else ends[::-1]
-
-
-def _number(cell: str) -> float:
-    return math.nan if cell == "n/a" else float(cell)
-
-
-def _connection(row: Record) -> str:
-    """A connection in words, with an arrow where its direction is supported."""
-    ends = direction_of(row)
-    return f"{ends[0]} → {ends[1]}" if ends else f"{row['source']} – {row['target']}"
-
-
-def _effect(row: Record) -> str:
-    """The effect with its interval; of the interval's half width one digit counts at least."""
-    effect, low, high = (_number(row[name]) for name in ("effect", "low", "high"))
-    half = (high - low) / 2
-    digits = min(max(2, -math.floor(math.log10(half))), 8) if half > 0 else 2
-    return f"{effect:+.{digits}f} (95 % interval {low:+.{digits}f} to {high:+.{digits}f})"
-
-
-def _is_found(row: Record, design: dict[str, Any]) -> bool:
-    return _number(row["p_family"]) <= design["level"]
-
-
-def _lead(about: dict[str, Any], people: list[Record]) -> str:
+def _lead(about: dict[str, Any]) -> str:
     """Who was compared, in one line."""
     design = about["design"]
-    sizes = group_sizes(design, people)
-    groups = f": {', '.join(f'{n} {label}' for label, n in sizes.items())}" if sizes else ""
+    sizes = sizes_in_words(design)
+    groups = f": {sizes}" if sizes else ""
     held = held_constant(design)
     constant = f"; {in_a_row(held)} held constant" if held else ""
     return sentence(f"{who_is_compared(about)}{groups}{constant}")
@@ -180,12 +150,12 @@ def _groups_found(
     """The regions, sets and components of a template that differ, by name."""
     names = []
     for row in (*tables["regions"].records, *tables["sets"].records):
-        if row["template"] == template and _is_found(row, design):
+        if row["template"] == template and is_found(row, design):
             names.append(f"those of {row['region']}" if "region" in row else _name_of_set(row))
     numbers = [
         row["component"]
         for row in tables["components"].records
-        if row["template"] == template and _number(row["p"]) <= design["level"]
+        if row["template"] == template and number_of(row["p"]) <= design["level"]
     ]
     return names + [f"component {number}" for number in dict.fromkeys(numbers)]
 
@@ -198,7 +168,7 @@ def _answer(
     ``groups`` are the groups of connections that differ as a whole.
     """
     design = about["design"]
-    found = [row for row in rows if _is_found(row, design)]
+    found = [row for row in rows if is_found(row, design)]
     held = held_constant(design)
     given = f", with {in_a_row(held)} held constant" if held else ""
     tested = what_is_tested(design)
@@ -215,10 +185,11 @@ def _answer(
         f"{times:,} permutations, with which the smallest possible p is {1 / (times + 1):.2g})."
     ]
     if not found and rows:
-        nearest = min(rows, key=lambda row: _number(row["p_family"]))
+        nearest = min(rows, key=lambda row: number_of(row["p_family"]))
         sentences.append(
-            f"It is that of {_connection(nearest)}, with the effect {_effect(nearest)} and p = "
-            f"{p_value(_number(nearest['p']))} without the correction."
+            f"It is that of {connection_in_words(nearest)}, with the effect "
+            f"{effect_in_words(nearest)} and p = {p_value(number_of(nearest['p']))} without the "
+            "correction."
         )
     if groups and not found:
         sentences.append(
@@ -239,20 +210,22 @@ def _answer(
     return {
         "headline": headline,
         "sentences": sentences,
-        "cards": [_card(row) for row in found[:_MOST_CARDS]],
+        "cards": [_card(row, design) for row in found[:_MOST_CARDS]],
         "n_more": max(len(found) - _MOST_CARDS, 0),
         "n_found": len(found),
     }
 
 
-def _card(row: Record) -> dict[str, Any]:
+def _card(row: Record, design: dict[str, Any]) -> dict[str, Any]:
     """One finding, in words."""
-    joined, compelled, support = (_number(row[name]) for name in ("joined", "compelled", "support"))
+    joined, compelled, support = (
+        number_of(row[name]) for name in ("joined", "compelled", "support")
+    )
     if math.isnan(support):
         direction = "No subject's network has an edge between both."
     else:
         ways = [row["source"], row["target"]]
-        first, second = ways if _number(row["forward"]) >= 0.5 else ways[::-1]
+        first, second = ways if number_of(row["forward"]) >= 0.5 else ways[::-1]
         direction = (
             f"{percent(joined)} of the subjects have an edge between both; in {percent(support)} of "
             f"these it goes {first} → {second}, and in {percent(compelled)} the data exclude the other "
@@ -262,92 +235,16 @@ def _card(row: Record) -> dict[str, Any]:
             direction += " Which direction it has is open."
     return {
         "ends": [row["source"], row["target"]],
-        "name": _connection(row),
-        "effect": _effect(row),
-        "p": p_value(_number(row["p"])),
-        "p_family": p_value(_number(row["p_family"])),
-        "strength": f"{_number(row['strength']):+.2f}",
+        "name": connection_in_words(row),
+        "effect": effect_in_words(row),
+        "p": p_value(number_of(row["p"])),
+        "p_family": p_value(number_of(row["p_family"])),
+        "strength": f"{number_of(row['strength']):+.2f}",
+        "means": [
+            (label, f"{number_of(row[f'mean_{label}']):+.2f}", size)
+            for label, size in design["groups"].items()
+        ],
         "direction": direction,
-    }
-
-
-def _networks(
-    rows: list[Record],
-    variables: list[str],
-    coordinates: np.ndarray | None,
-    design: dict[str, Any],
-) -> dict[str, Any]:
-    """Connections for the movable network: the findings, if there are any, and all."""
-    place = {name: k for k, name in enumerate(variables)}
-    is_one = len(design["contrast"]) == 1
-    edges = []
-    for row in rows[:_MOST_EDGES]:
-        ends = direction_of(row)
-        source, target = ends or (row["source"], row["target"])
-        effect, statistic = _number(row["effect"]), _number(row["statistic"])
-        edges.append(
-            {
-                "source": place[source],
-                "target": place[target],
-                "values": [effect, statistic] if is_one else [statistic],
-                "text": f"{_connection(row)}: effect {_effect(row)}, corrected p = "
-                f"{p_value(_number(row['p_family']))}",
-                "headless": ends is None,
-                "doubtful": not _is_found(row, design),
-                "p": _number(row["p_family"]),
-                "q": _number(row["q"]),
-            }
-        )
-    found = [edge for edge in edges if not edge["doubtful"]]
-    shown = (
-        "all connections" if len(edges) == len(rows) else f"the {len(edges):,} with the smallest p"
-    )
-    networks = [{"name": f"corrected p of at most {design['level']:g}", "edges": found}]
-    networks = [*(networks if found else []), {"name": shown, "edges": edges}]
-    name = design["statistic"]
-    size = ["statistic", f"|{name}|" if is_one else name]
-    return {
-        "variables": variables,
-        "positions": None if coordinates is None else coordinates[:, :2].tolist(),
-        "coordinates": None if coordinates is None else coordinates.tolist(),
-        "level": design["level"],
-        "n_connections": len(rows),
-        "measures": [["effect", "|effect|"], size] if is_one else [size],
-        "networks": networks,
-    }
-
-
-def _pictures(
-    rows: list[Record],
-    variables: list[str],
-    coordinates: np.ndarray | None,
-    about: dict[str, Any],
-    template: str,
-) -> dict[str, Any] | None:
-    """The findings on a circle and, where regions are known, in the brain; None without findings."""
-    place, design = {name: k for k, name in enumerate(variables)}, about["design"]
-    column = "effect" if len(design["contrast"]) == 1 else "statistic"
-    plain, directed = (np.zeros((len(variables),) * 2) for _ in range(2))
-    found = [row for row in rows if _is_found(row, design)]
-    for row in found:
-        ends = direction_of(row)
-        source, target = ends or (row["source"], row["target"])
-        (directed if ends else plain)[place[source], place[target]] = _number(row[column])
-    if not found:
-        return None
-    effects = figures.Effects(plain, directed)
-    words = f"connections over {template} that differ; the numbers are in the table of connections"
-    brain = figures.effects_brain_picture(effects, coordinates, f"In the brain: {words}")
-    is_large = len(variables) > _MOST_DRAWN
-    if is_large:  # few findings would be lost among so many names
-        joined = [place[row[name]] for row in found for name in ("source", "target")]
-        kept = sorted(set(joined))
-        variables = [variables[k] for k in kept]
-        effects = figures.Effects(plain[np.ix_(kept, kept)], directed[np.ix_(kept, kept)])
-    return {
-        "circle": figures.effects_picture(effects, variables, f"Network of {words}"),
-        "brain": brain,
-        "only_found": is_large,
     }
 
 
@@ -386,7 +283,7 @@ def _components(rows: list[Record]) -> list[str]:
         pairs = [f"{row['source']} – {row['target']}" for row in own]
         sentences.append(
             f"Component {number}: {count_of(len(own), 'connection')}, corrected p = "
-            f"{p_value(_number(own[0]['p']))}: {listed(pairs, MOST_NAMES, quote=False)}."
+            f"{p_value(number_of(own[0]['p']))}: {listed(pairs, MOST_NAMES, quote=False)}."
         )
     if len(numbers) > MOST_NAMES:
         sentences.append(f"{len(numbers) - MOST_NAMES} more are in the table.")
@@ -395,7 +292,7 @@ def _components(rows: list[Record]) -> list[str]:
 
 def _enhanced(rows: list[Record], level: float) -> str:
     """What threshold-free enhancement finds, in a sentence."""
-    values = [_number(row["p_enhanced"]) for row in rows]
+    values = [number_of(row["p_enhanced"]) for row in rows]
     number = sum(p <= level for p in values)
     verb = "has" if number == 1 else "have"
     return (
@@ -408,10 +305,10 @@ def _whole(rows: list[Record], kind: str, template: str, level: float) -> str:
     """Which regions or sets of connections differ as a whole, in a sentence."""
     own = [row for row in rows if row["template"] == template]
     if kind == "sets" and len(own) == 1:
-        p = _number(own[0]["p"])
+        p = number_of(own[0]["p"])
         verb = "differ" if p <= level else "are not shown to differ"
         return f"All connections as one set {verb}: p = {p_value(p)}."
-    values = [_number(row["p_family"]) for row in own]
+    values = [number_of(row["p_family"]) for row in own]
     found = [_name_of_set(row) for row, p in zip(own, values, strict=True) if p <= level]
     noun = "region" if kind == "regions" else "set"
     names = f": {listed(found, MOST_NAMES, quote=False)}" if found else ""
@@ -442,10 +339,10 @@ def _diagnostics(fit: dict[str, Any]) -> list[tuple[str, str]]:
     return facts
 
 
-def _subjects(about: dict[str, Any], people: list[Record]) -> list[str]:
+def _subjects(about: dict[str, Any]) -> list[str]:
     """Who was compared and who was not, what was held constant, blocks, sessions, reliability."""
     design, sessions = about["design"], about["sessions"]
-    lines = [f"Compared: {_lead(about, people)}"]
+    lines = [f"Compared: {_lead(about)}"]
     if not design["nuisance"]:
         lines.append(
             "There are no nuisance covariates: nothing else was held constant."
@@ -487,13 +384,15 @@ def _simulation(about: dict[str, Any], rows: list[Record]) -> dict[str, Any] | N
     altered = []
     for each in truth["altered"]:
         row = by_ends.pop(frozenset((each["source"], each["target"])))
-        verdict = "found" if _is_found(row, about["design"]) else "not found"
+        verdict = "found" if is_found(row, about["design"]) else "not found"
         altered.append(
             {
                 **each,
-                "found": f"{verdict}; effect {_effect(row)}, corrected p = "
-                f"{p_value(_number(row['p_family']))}",
+                "found": f"{verdict}; effect {effect_in_words(row)}, corrected p = "
+                f"{p_value(number_of(row['p_family']))}",
             }
         )
-    others = [_connection(row) for row in by_ends.values() if _is_found(row, about["design"])]
+    others = [
+        connection_in_words(row) for row in by_ends.values() if is_found(row, about["design"])
+    ]
     return {"description": truth["description"], "altered": altered, "false_alarms": others}

@@ -1,7 +1,7 @@
 """Words about a design that several parts of its page use: what is tested, given what, by whom."""
 
+import math
 import re
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -50,33 +50,9 @@ def in_a_row(words: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]])) if words else ""
 
 
-def group_sizes(design: dict[str, Any], people: Sequence[dict[str, str]]) -> dict[str, int]:
-    """Number of the compared subjects per category of what is tested; empty if it has none.
-
-    ``people`` are the records of subjects.tsv.
-    """
-    tested = re.sub(r"^C\((\w+)\)$", r"\1", design["tested"])
-    places = np.flatnonzero(np.array(design["contrast"]).any(axis=0))
-    # A column of the design itself, in a comparison without a table of participants, has no labels.
-    is_categorical = "[" not in tested and all("[T." in design["columns"][k] for k in places)
-    if not is_categorical or not people:
-        return {}
-    if tested not in people[0]:
-        return _sizes_by_columns([design["columns"][k] for k in places], people)
-    counts = Counter(each[tested] for each in people if each["used"] == "yes")
-    return dict(sorted(counts.items()))
-
-
-def _sizes_by_columns(columns: Sequence[str], people: Sequence[dict[str, str]]) -> dict[str, int]:
-    """The same from columns of the design, one per category; the reference category has none."""
-    if any(column not in people[0] for column in columns):
-        return {}
-    used = [each for each in people if each["used"] == "yes"]
-    counts = {
-        column[column.index("[T.") + 3 : -1]: sum(float(each[column]) == 1 for each in used)
-        for column in columns
-    }
-    return {**counts, "of the reference category": len(used) - sum(counts.values())}
+def sizes_in_words(design: dict[str, Any]) -> str:
+    """Number of the compared subjects per category of what is tested; empty if it has none."""
+    return ", ".join(f"{number} {label}" for label, number in design["groups"].items())
 
 
 def left_out_in_words(about: dict[str, Any], *, with_names: bool) -> list[str]:
@@ -149,4 +125,4 @@ def count_of(number: int, word: str) -> str:
 
 def p_value(p: float) -> str:
     """A p-value with three digits."""
-    return f"{p:.3g}"
+    return f"{p:.3g}" if math.isfinite(p) else "not defined"

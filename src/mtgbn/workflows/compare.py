@@ -31,6 +31,7 @@ from mtgbn.compare.participants import (
     participant_of,
     read_participants,
 )
+from mtgbn.compare.strengths import check_strengths
 from mtgbn.compare.study import Study, SubjectStudy, check_comparison, compare_groups, compare_one
 from mtgbn.compare.summary_text import study_sentences, subject_sentences
 from mtgbn.compare.templates import coordinates_in, find_templates
@@ -285,7 +286,8 @@ def _design_job(
 ) -> _Job:
     plan = plan_design(cohort, table, question, estimator)
     used = [cohort.tasks.names.index(name) for name in plan.design.subjects]
-    check_comparison(cohort.tasks[used], estimator, templates)
+    for part in check_comparison(cohort.tasks[used], estimator, templates).values():
+        check_strengths(part)
     sets = None
     if question.sets is not None:
         sets, _ = find_templates(cohort.tasks.variables, question.sets)

@@ -1,0 +1,44 @@
+"""What the effect of a comparison by a design means, in words, and the name of its statistic."""
+
+import re
+
+import numpy as np
+
+from mtgbn.compare.design import Design
+
+
+def effect_in_words(design: Design) -> str:
+    """What a positive effect means."""
+    if len(design.contrast) > 1:
+        first = design._replace(contrast=design.contrast[:1])
+        return f"of the {len(design.contrast)} tested columns the first: {effect_in_words(first)}"
+    places = np.flatnonzero(design.contrast[0])
+    if len(places) > 1 or design.contrast[0, places[0]] != 1:
+        return f"the contrast {design.tested!r} of partial correlations"
+    column = design.columns[places[0]]
+    if ":" in column:
+        return f"coefficient of {column!r}"
+    category = re.fullmatch(r".*\[T\.(.*)\]", column)
+    words = (
+        f"{category[1]!r} minus {_reference(design, column)}"
+        if category
+        else f"change of the partial correlation per unit of {column!r}"
+    )
+    interacts = any(column in each.split(":") for each in design.columns if ":" in each)
+    return words + ", where the columns that interact with it are 0" * interacts
+
+
+def _reference(design: Design, column: str) -> str:
+    """The category with which that of a column is compared."""
+    start = f"{column.partition('[T.')[0]}[T."
+    compared = {each[len(start) : -1] for each in design.columns if each.startswith(start)}
+    others = [label for label in design.group_sizes if label not in compared]
+    return repr(others[0]) if len(others) == 1 else "the reference category"
+
+
+def statistic_in_words(design: Design) -> str:
+    """Name of the statistic that a design is tested with."""
+    is_one = len(design.contrast) == 1
+    if design.variance_groups is None:
+        return "t" if is_one else "F"
+    return "Welch's t" if is_one else "Johansen's F"
