@@ -309,6 +309,43 @@ def test_subjects_with_gaps_are_refused_by_name(tmp_path):
     assert "need complete data, and 'sub-02' lack values" in str(refused.exception)
 
 
+def with_two_series(root, name="sub-{:02d}_ses-{}", m=8):
+    """Two series of every participant, of whom the first half are patients."""
+    (root / "data").mkdir()
+    rows = ["participant_id\tgroup"]
+    for number in range(1, m + 1):
+        for session in (1, 2):
+            values = series(10 * number + session, number <= m // 2)
+            write_series(root / "data", name.format(number, session), values)
+        rows.append(f"sub-{number:02d}\t{'patient' if number <= m // 2 else 'control'}")
+    (root / "participants.tsv").write_text("\n".join(rows) + "\n")
+    return root / "data", root / "participants.tsv"
+
+
+def test_sessions_of_a_participant_are_averaged_and_not_counted_as_subjects(tmp_path):
+    data, table = with_two_series(tmp_path)
+    result = run(data, tmp_path / "out", "--group", table, *FEW)
+    assert result.exit_code in (0, 3), result.exception
+    assert "16 series of 8 subjects over 5 variables" in result.output
+    assert "are taken as sessions of one person" in result.output
+    assert "Reliability of single connections over 2 sessions of 8 subjects" in result.output
+    about = json.loads((tmp_path / "out" / "comparison.json").read_text())
+    assert about["design"]["groups"] == {"control": 4, "patient": 4}
+    assert about["sessions"]["sub-03"] == ["sub-03_ses-1", "sub-03_ses-2"]
+    assert len(read(tmp_path / "out", "subjects")) == 8
+    # The paper's way counts subjects, and refuses.
+    refused = run(data, tmp_path / "paper", "--group", table, "--paper", *QUICK)
+    assert "participant '01' has several series" in str(refused.exception)
+
+
+def test_two_series_that_are_no_sessions_are_refused(tmp_path):
+    data, table = with_two_series(tmp_path, "sub-{:02d}_acq-{}")
+    refused = run(data, tmp_path / "out", "--group", table, *FEW)
+    assert refused.exit_code == 1
+    for words in ("'sub-01_acq-1' and 'sub-01_acq-2'", "not independent subjects", "join them"):
+        assert words in str(refused.exception)
+
+
 def test_two_templates_have_a_matrix_each(study, tmp_path):
     templates = tmp_path / "templates.tsv"
     names = {"v0": "T 1", "v1": "T 1", "v2": "T-1", "v3": "T-1"}

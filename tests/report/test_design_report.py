@@ -468,6 +468,15 @@ def test_the_command_makes_the_page_and_the_page_has_the_command(tmp_path):
     run("compare", tmp_path / "data", tmp_path / "b", "--group", table, *words[6:])
     for path in (tmp_path / "a").glob("*.*"):
         assert (tmp_path / "b" / path.name).read_bytes() == path.read_bytes(), path.name
+    pasted = unescape(page.decode()).split('<code id="python">')[1].split("</code>")[0]
+    for word, place in (("DATA", "data"), ("OUT", "c"), ("participants.tsv", table.name)):
+        pasted = pasted.replace(f"'{word}'", repr(str(tmp_path / place)))
+    namespace = {}
+    exec(pasted, namespace)
+    assert len(namespace["table"]) == 10
+    assert f"{namespace['run'].summary[0]}\n" in made.output
+    for path in (tmp_path / "a").glob("*.*"):
+        assert (tmp_path / "c" / path.name).read_bytes() == path.read_bytes(), path.name
     text = words_of(report_of(tmp_path / "a"), "methods")
     for phrase in (
         "We compared 10 subjects (5 control, 5 patient).",

@@ -1,6 +1,7 @@
 """Read the subjects of a comparison, match them to their groups, and leave out unusable data."""
 
 import os
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -18,6 +19,9 @@ from mtgbn.tasks.text_files import sidecar
 
 # In seconds; a longer repetition time is an error in the file.
 _LONGEST_REPETITION_TIME = 1000.0
+
+# The part of a name that tells sessions and runs of one person apart.
+_SESSION = re.compile(r"[_-](?:ses|session|run|visit)[_-]?[^_-]+", re.IGNORECASE)
 
 
 class Cohort(NamedTuple):
@@ -52,6 +56,7 @@ def read_cohort(
     task: str = "task",
     repetition_time: float | None = None,
     always: str | None = None,
+    with_sessions: bool = False,
     **options: Any,
 ) -> Cohort:
     """Read the series of all participants of some groups; participants of others are only counted.
@@ -62,9 +67,10 @@ def read_cohort(
     another TR than most subjects) is left out with the reason, and the others are kept.
 
     ``repetition_time`` replaces the values in the files beside the series. The subject ``always``,
-    named with or without ``sub-``, is used with any label, or without one. ``pattern``, ``task`` and
-    ``options`` (``standardise``, ``effective_samples``, ``missing``) are those of `Tasks.from_folder`
-    and `Tasks.from_file`.
+    named with or without ``sub-``, is used with any label, or without one. A participant may have
+    several series only ``with_sessions``, and if their names say that they are sessions.
+    ``pattern``, ``task`` and ``options`` (``standardise``, ``effective_samples``, ``missing``) are
+    those of `Tasks.from_folder` and `Tasks.from_file`.
     """
     excluded: list[Excluded] = []
     tables = read_tables(
@@ -74,7 +80,7 @@ def read_cohort(
         unreadable=lambda name, error: excluded.append(Excluded(name, str(error))),
     )
     names = [table.task for table in tables] + [each.name for each in excluded]
-    _refuse_mismatch(names, participants)
+    _refuse_mismatch(names, participants, with_sessions)
     wanted = task_of(always, names) if always else None
     other_groups: Counter[str] = Counter()
     chosen: list[tuple[Table, str]] = []
@@ -128,7 +134,7 @@ def task_of(subject: str, tasks: Sequence[str]) -> str:
     raise unknown_name(subject, tasks, "subject")
 
 
-def _refuse_mismatch(tasks: Sequence[str], participants: Participants) -> None:
+def _refuse_mismatch(tasks: Sequence[str], participants: Participants, with_sessions: bool) -> None:
     """Refuse data of no participant, and two series of one, which would count as two subjects."""
     if not any(participant_of(task, participants.labels) for task in tasks):
         raise InputError(
@@ -138,7 +144,9 @@ def _refuse_mismatch(tasks: Sequence[str], participants: Participants) -> None:
     owner: dict[str, str] = {}
     for task in tasks:
         name = participant_of(task, participants.labels)
-        if name is not None and owner.setdefault(name, task) != task:
+        if name is None or owner.setdefault(name, task) == task:
+            continue
+        if not (with_sessions and _SESSION.sub("", task) == _SESSION.sub("", owner[name])):
             raise InputError(
                 f"participant {name!r} has several series, {owner[name]!r} and {task!r}, which "
                 "are not independent subjects; choose one with a pattern (such as "

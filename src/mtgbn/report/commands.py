@@ -38,6 +38,9 @@ _READING_FLAGS = {
     "effective_samples": "--effective-samples",
 }
 
+# Names of tables that a reader has to replace.
+_TEMPLATES, _SETS = "TEMPLATES.tsv", "SETS.tsv"
+
 
 def fit_command(estimator: FittedEstimator, reading: Mapping[str, Any]) -> str | None:
     """The line that repeats a fit; None if a command line cannot give its seed, prior or groups."""
@@ -73,11 +76,8 @@ def compare_command(about: Mapping[str, Any], methods: list[str]) -> str | None:
         words += _design(settings["design"], settings["groups"])
     else:
         words += ["--paper", "--groups", *settings["groups"]]
-    variables = [name for names in settings["templates"].values() for name in names]
-    usual, _ = find_templates(variables)
-    if {key: list(names) for key, names in usual.items()} != settings["templates"]:
-        is_one = list(settings["templates"]) == ["all"]
-        words += ["--templates", "all" if is_one else "TEMPLATES.tsv"]
+    templates = _templates_word(settings)
+    words += [] if templates is None else ["--templates", templates]
     words += _learning(MTGBN, settings["learner"])
     if settings.get("fitting", "separate") != "separate":
         words += ["--fitting", settings["fitting"]]
@@ -91,13 +91,73 @@ def compare_command(about: Mapping[str, Any], methods: list[str]) -> str | None:
     return shlex.join([*words, *_reading(settings["reading"]), "--seed", str(settings["seed"])])
 
 
+def compare_lines(about: Mapping[str, Any]) -> str | None:
+    """The lines of Python that repeat a comparison by a design; None if its settings are unknown."""
+    settings = about.get("settings")
+    if not isinstance(settings, dict) or "seed" not in settings or "design" not in settings:
+        return None
+    if any(np.ndim(value) == 2 for value in settings["learner"].values()):
+        return None  # a matrix of probabilities, which the command reads from a file
+    learner = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in settings["learner"].items()
+    }
+    templates = _templates_word(settings)
+    groups = settings["groups"]
+    selection = {
+        "column": settings["participants_column"],
+        "groups": tuple(groups) if groups is not None and len(groups) == 2 else None,
+        "templates": templates,
+    }
+    design = {name: value for name, value in settings["design"].items() if value is not None}
+    if "sets" in design:
+        design["sets"] = _SETS
+    arguments = {
+        "selection": _call("Selection", {k: v for k, v in selection.items() if v is not None}),
+        "reading": repr(settings["reading"]),
+        "parameters": repr(learner) if learner else None,
+        "design": repr(design),
+        "seed": repr(settings["seed"]),
+    }
+    lines = [f"    {name}={text}," for name, text in arguments.items() if text is not None]
+    return "\n".join(
+        [
+            "from mtgbn.workflows.compare import Selection, compare_folder",
+            "",
+            f"data, out, participants = 'DATA', 'OUT', {about['participants_table']!r}",
+            "run = compare_folder(",
+            "    data,",
+            "    out,",
+            "    participants,",
+            *lines,
+            ")",
+            "print(*run.summary, sep='\\n')",
+            "table = run.study.to_frame()",
+        ]
+    )
+
+
+def _call(name: str, arguments: Mapping[str, Any]) -> str:
+    """A call in Python."""
+    return f"{name}({', '.join(f'{key}={value!r}' for key, value in arguments.items())})"
+
+
+def _templates_word(settings: Mapping[str, Any]) -> str | None:
+    """What --templates was; None for the default, and a name to replace for a table."""
+    variables = [name for names in settings["templates"].values() for name in names]
+    usual, _ = find_templates(variables)
+    if {key: list(names) for key, names in usual.items()} == settings["templates"]:
+        return None
+    return "all" if list(settings["templates"]) == ["all"] else _TEMPLATES
+
+
 def _design(design: Mapping[str, Any], groups: list[str] | None) -> list[str]:
     """The question that a design answers; three groups or more are all groups of the table."""
     words = ["--groups", *groups] if groups is not None and len(groups) == 2 else []
     for name, flag in _DESIGN_FLAGS.items():
         if design.get(name) is not None:
             words += [flag, str(design[name])]
-    return [*words, "--sets", "SETS.tsv"] if design.get("sets") else words
+    return [*words, "--sets", _SETS] if design.get("sets") else words
 
 
 def _learning(kind: type, settings: Mapping[str, Any]) -> list[str]:

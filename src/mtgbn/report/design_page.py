@@ -9,7 +9,7 @@ from mtgbn._utils.names import listed
 from mtgbn.compare.comparison_folder import ComparisonTables
 from mtgbn.report import comparison_parts
 from mtgbn.report.brain_regions import coordinates_of, labels_of
-from mtgbn.report.commands import compare_command
+from mtgbn.report.commands import compare_command, compare_lines
 from mtgbn.report.design_methods import design_methods
 from mtgbn.report.design_networks import (
     LEAST_COMPELLED,
@@ -130,6 +130,7 @@ def design_report(comparison: ComparisonTables) -> Report:
         settings=comparison_parts.settings_of(about),
         versions=list(about["versions"].items()),
         command=compare_command(about, []),
+        python=compare_lines(about),
         files=[*about["files"], *about["matrices"]],
     )
 

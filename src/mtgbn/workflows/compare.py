@@ -31,6 +31,7 @@ from mtgbn.compare.participants import (
     participant_of,
     read_participants,
 )
+from mtgbn.compare.sessions import person_of
 from mtgbn.compare.strengths import check_strengths
 from mtgbn.compare.study import Study, SubjectStudy, check_comparison, compare_groups, compare_one
 from mtgbn.compare.summary_text import study_sentences, subject_sentences
@@ -204,6 +205,7 @@ def compare_folder(
             *(data, table, labels),
             repetition_time=chosen.repetition_time,
             always=chosen.subject,
+            with_sessions=way == "design",
             **reading,
         )
     templates, notes = find_templates(cohort.tasks.variables, chosen.templates)
@@ -431,8 +433,12 @@ def _labels(table: Participants, chosen: Selection, way: Way) -> tuple[str, ...]
 
 def _tell_who(tell: Tell, cohort: Cohort, reading: Mapping[str, Any]) -> None:
     tasks, n_rows = cohort.tasks, cohort.n_rows
+    n_persons = len({person_of(name) for name in tasks.names})
+    who = f"{len(tasks)} subjects"
+    if n_persons < len(tasks):
+        who = f"{len(tasks)} series of {n_persons} subjects"
     tell(
-        f"{len(tasks)} subjects over {tasks.n_variables} variables; rows {n_rows.min()} to "
+        f"{who} over {tasks.n_variables} variables; rows {n_rows.min()} to "
         f"{n_rows.max()}, worth n = {tasks.ns.min():.4g} to {tasks.ns.max():.4g} samples "
         f"(--effective-samples {reading['effective_samples']})."
     )
