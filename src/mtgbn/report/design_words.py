@@ -52,7 +52,10 @@ def in_a_row(words: Sequence[str]) -> str:
 
 def sizes_in_words(design: dict[str, Any]) -> str:
     """Number of the compared subjects per category of what is tested; empty if it has none."""
-    return ", ".join(f"{number} {label}" for label, number in design["groups"].items())
+    return ", ".join(
+        f"{number} {label}" if label[:1].isalpha() else f"{number} with {label!r}"
+        for label, number in design["groups"].items()
+    )
 
 
 def left_out_in_words(about: dict[str, Any], *, with_names: bool) -> list[str]:
