@@ -24,7 +24,7 @@ from mtgbn.chain.run import run_chain
 from mtgbn.chain.state import SINGLE_DELTA, chain_data, first_state, most_own_families
 from mtgbn.chain.updates.ties import OWN_SHARES
 from mtgbn.graphs.dags import topological_order
-from mtgbn.model.pair_kinds import FREQUENCIES, PairKinds, first_kinds
+from mtgbn.model.pair_kinds import FREQUENCIES, LEAST_DIFFERENCE, PairKinds, first_kinds
 from mtgbn.model.unstructured import TYPICAL_DELTA
 from mtgbn.search.knowledge import no_constraints
 from mtgbn.simulate.hierarchical import draw_covariance
@@ -66,6 +66,8 @@ class Truth(NamedTuple):
     delta: float
     kinds: PairKinds
     own_share: float
+    places: np.ndarray
+    """Places of the frequencies of all pairs in both groups, (2, p, p); see `pair_kinds`."""
 
 
 class Outcome(NamedTuple):
@@ -78,30 +80,30 @@ class Outcome(NamedTuple):
     """Root mean square difference between the two chains' probabilities."""
 
 
-def draw_truth(rng: np.random.Generator, p: int, m: int, n: int) -> Truth:
-    """Draw everything from its prior."""
+def draw_truth(
+    rng: np.random.Generator, p: int, m: int, n: int, groups: np.ndarray | None = None
+) -> Truth:
+    """Draw everything from its prior; ``groups`` (m,) has 0 or 1 for every task, if there are groups."""
     scales = np.exp(rng.uniform(-1, 1, p))
+    shares = rng.dirichlet([p / 2, 0.5, 0.5, *[0.5] * (groups is not None)]).tolist()
     kinds = PairKinds(
-        *rng.dirichlet([p / 2, 0.5, 0.5]).tolist(),
+        *shares[:3],
         rare=rng.beta(0.5, 9.5),
         usual=rng.beta(9.5, 0.5),
+        different=sum(shares[3:]),
     )
     share = rng.random()
     delta = TYPICAL_DELTA * share / (1 - share)
     psi = invwishart(p + 1, np.diag(scales)).rvs(random_state=rng)
     own_share = rng.choice(OWN_SHARES)
-    pairs = np.triu_indices(p, 1)
-    common = np.zeros((p, p))
-    n_varying = len(FREQUENCIES)
-    weights = [kinds.absent, kinds.common, *[kinds.varying / n_varying] * n_varying]
-    frequencies = [kinds.rare, kinds.usual, *FREQUENCIES]
-    common[pairs] = rng.choice(frequencies, len(pairs[0]), p=np.array(weights) / sum(weights))
-    common += common.T
+    places = draw_places(rng, kinds, p)
+    frequencies = np.array([kinds.rare, *FREQUENCIES, kinds.usual])[places]
     adjacencies = np.zeros((m, p, p), dtype=bool)
     scatters = []
-    for adjacency in adjacencies:
-        places = rng.permutation(p)
-        adjacency[:] = (rng.random((p, p)) < common) & (places[:, None] < places)
+    for t, adjacency in enumerate(adjacencies):
+        order = rng.permutation(p)
+        common = frequencies[0 if groups is None else groups[t]]
+        adjacency[:] = (rng.random((p, p)) < common) & (order[:, None] < order)
         tied = draw_covariance(adjacency, delta * psi, delta + p - 1, rng)
         own = draw_covariance(adjacency, np.diag(scales), SINGLE_DELTA + p - 1, rng)
         is_own = rng.random(p) < own_share
@@ -111,7 +113,25 @@ def draw_truth(rng: np.random.Generator, p: int, m: int, n: int) -> Truth:
         rows = rng.standard_normal((n, p)) @ np.linalg.cholesky(covariance).T
         scatters.append(rows.T @ rows)
     tasks = Tasks(scatters, np.full(m, float(n)))
-    return Truth(tasks, adjacencies, psi, scales, delta, kinds, own_share)
+    return Truth(tasks, adjacencies, psi, scales, delta, kinds, own_share, places)
+
+
+def draw_places(rng: np.random.Generator, kinds: PairKinds, p: int) -> np.ndarray:
+    """Places of the frequencies of all pairs in both groups, (2, p, p), symmetric."""
+    pairs = np.triu_indices(p, 1)
+    size, last = len(pairs[0]), len(FREQUENCIES) + 1
+    weights = [kinds.absent, kinds.common, *[kinds.varying / (last - 1)] * (last - 1)]
+    drawn = rng.choice([0, last, *range(1, last)], size, p=np.array(weights) / sum(weights))
+    of_groups = np.array([drawn, drawn])
+    if kinds.different:
+        far = np.argwhere(
+            np.abs(np.subtract.outer(*[np.arange(last + 1)] * 2)) >= last * LEAST_DIFFERENCE
+        )
+        is_different = rng.random(size) < kinds.different
+        of_groups[:, is_different] = rng.choice(far, is_different.sum()).T
+    places = np.zeros((2, p, p), dtype=int)
+    places[:, pairs[0], pairs[1]] = of_groups
+    return places + places.transpose(0, 2, 1)
 
 
 def mixed_covariance(

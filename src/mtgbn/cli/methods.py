@@ -157,16 +157,19 @@ def take_parameters(
     options: dict[str, Any],
     parameters: Sequence[str],
     method: str = "mtgbn",
+    *,
+    has_second_fit: bool = False,
 ) -> dict[str, Any]:
     """Take parameters of an estimator out of the options of a command.
 
     Options without a meaning for the method or the kind of inference are refused. Parameters whose
-    options were not given keep the estimator's defaults.
+    options were not given keep the estimator's defaults. A second fit samples graphs.
     """
     own = METHODS[method].parameters
     refuse(context, [name for name in parameters if name not in own], f"--method {method}")
     inference = options["inference"]
     if "inference" in own:
-        refuse(context, _UNUSED[inference], f"--inference {inference}")
+        unused = () if has_second_fit and inference == "map" else _UNUSED[inference]
+        refuse(context, unused, f"--inference {inference}")
     taken = {name: options.pop(name) for name in parameters}
     return {name: taken[name] for name in parameters if name in own and taken[name] is not None}

@@ -205,6 +205,12 @@ _design_options = joined(
         type=click.IntRange(1),
         help="Random orders of the subjects; they cost seconds.",
     ),
+    option(
+        "--probabilities",
+        is_flag=True,
+        help="Of two groups, also: how probable it is that a connection is more frequent in one of "
+        "them. It takes a second fit, which knows the groups and samples graphs (--rounds).",
+    ),
 )
 
 _paper_options = joined(
@@ -247,7 +253,15 @@ _paper_options = joined(
 )
 
 # Options by the way of comparing that they belong to.
-DESIGN_SETTINGS = ("formula", "test", "contrast", "blocks", "sets", "n_permutations")
+DESIGN_SETTINGS = (
+    "formula",
+    "test",
+    "contrast",
+    "blocks",
+    "sets",
+    "n_permutations",
+    "probabilities",
+)
 PAPER_SETTINGS = ("n_relabellings", "fitting", "methods", "n_edges")
 comparison_options = joined(_selection_options, _design_options, _paper_options)
 

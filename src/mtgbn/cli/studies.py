@@ -55,7 +55,9 @@ def _resolve_comparison(context: click.Context, options: dict[str, Any], data: s
             "--missing em needs --effective-samples none or a number: the effective sample size of "
             "series with gaps is not estimated"
         )
-    parameters = take_parameters(context, options, COMPARISON_PARAMETERS)
+    parameters = take_parameters(
+        context, options, COMPARISON_PARAMETERS, has_second_fit=options["probabilities"]
+    )
     from mtgbn.workflows.compare import Selection
 
     selection = Selection(**{name: options.pop(name, None) for name in _SELECTION})
@@ -212,7 +214,8 @@ def compare(context: click.Context, data: str, out: str, participants: str, **op
     false discovery rate), strengths.tsv (every connection of every subject), components.tsv
     (network-based statistic), subjects.tsv (covariates, and who was left out), effects and corrected
     p-values as matrices (*_relmat.tsv), each with a .json that explains it, comparison.json (the answer,
-    the settings, versions), and report.html.
+    the settings, versions), and report.html. With --probabilities also differences.tsv (how probable it
+    is that a connection is more frequent in one of two groups).
 
     With --paper OUT gets connections.tsv (counts, tests, corrections and effect sizes), degrees.tsv (the
     paper's Table 3), counts.tsv, edges.tsv (every edge of every subject), and with --methods or

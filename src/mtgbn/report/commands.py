@@ -157,7 +157,9 @@ def _design(design: Mapping[str, Any], groups: list[str] | None) -> list[str]:
     for name, flag in _DESIGN_FLAGS.items():
         if design.get(name) is not None:
             words += [flag, str(design[name])]
-    return [*words, "--sets", _SETS] if design.get("sets") else words
+    if design.get("sets"):
+        words += ["--sets", _SETS]
+    return [*words, "--probabilities"] if design.get("probabilities") else words
 
 
 def _learning(kind: type, settings: Mapping[str, Any]) -> list[str]:

@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 from mtgbn.learn import MTGBN
+from mtgbn.report.design_differences import methods_of_differences
 from mtgbn.report.design_words import (
     blocks_in_words,
     held_constant,
@@ -43,8 +44,10 @@ def design_methods(about: dict[str, Any]) -> Methods:
             _networks(about, cite),
             _model(about, cite),
             _corrections(about, cite),
+            methods_of_differences(about, cite),
             [_versions(about)],
         )
+        if sentences
     ]
     return Methods(paragraphs, cite.texts, cite.bibtex)
 

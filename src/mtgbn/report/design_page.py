@@ -10,6 +10,7 @@ from mtgbn.compare.comparison_folder import ComparisonTables
 from mtgbn.report import comparison_parts
 from mtgbn.report.brain_regions import coordinates_of, labels_of
 from mtgbn.report.commands import compare_command, compare_lines
+from mtgbn.report.design_differences import differences_part
 from mtgbn.report.design_methods import design_methods
 from mtgbn.report.design_networks import (
     LEAST_COMPELLED,
@@ -96,6 +97,9 @@ def design_report(comparison: ComparisonTables) -> Report:
     for name in ("regions", "sets"):
         texts[name] = comparison_parts.shown_table(tables[name])
     texts["components"] = comparison_parts.shown_table(tables["components"])
+    who_has_it = differences_part(about, tables)
+    if who_has_it is not None:
+        texts["differences"] = comparison_parts.shown_table(tables["differences"])
     texts["subjects"] = comparison_parts.shown_table(tables["subjects"])
     variables = [name for each in about["templates"].values() for name in each["variables"]]
     tested = what_is_tested(design)
@@ -105,6 +109,7 @@ def design_report(comparison: ComparisonTables) -> Report:
         title=f"Do connections depend on {tested}?",
         lead=_lead(about),
         templates=parts,
+        who_has_it=who_has_it,
         several=len(parts) > 1,
         design=design,
         tested=tested,
@@ -268,8 +273,8 @@ def _cut(tables: dict[str, DescribedTable]) -> list[str]:
     most = comparison_parts.MOST_ROWS
     return [
         f"{name}.tsv has {len(tables[name].rows):,} rows; the page has the first {most:,}."
-        for name in ("components", "regions", "sets", "subjects")
-        if len(tables[name].rows) > most
+        for name in ("differences", "components", "regions", "sets", "subjects")
+        if name in tables and len(tables[name].rows) > most
     ]
 
 

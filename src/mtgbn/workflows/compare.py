@@ -318,7 +318,7 @@ def _design_job(
         return [*study.in_words(), f"Effect: {plan.effect}.", *warned]
 
     return _Job(
-        settings={"design": asdict(question) | {"formula": plan.formula, "sets": sets}},
+        settings={"design": _said(question) | {"formula": plan.formula, "sets": sets}},
         run=run,
         sentences=sentences,
         covariates=plan.covariates,
@@ -326,6 +326,11 @@ def _design_job(
         notes=plan.notes,
         first_sentences=tuple(first),
     )
+
+
+def _said(question: Question) -> dict[str, Any]:
+    """What settings say of a question: probabilities only if they are wanted."""
+    return {name: value for name, value in asdict(question).items() if value is not False}
 
 
 def _paper_job(
