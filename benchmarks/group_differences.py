@@ -36,7 +36,7 @@ from mtgbn.search.knowledge import no_constraints
 LEVEL = 0.05
 N_PERMUTATIONS = 1000
 
-# Per chain, in the fits of simulated series; a quarter of the default, so that a study takes half a minute.
+# Per chain, in the fits of simulated series; a quarter of the default, so that a study is short.
 N_ROUNDS = 400
 
 # Ends of the bins of probabilities.
