@@ -31,8 +31,9 @@ from benchmarks.bold import (
     simulate_study,
 )
 from benchmarks.designs import (
+    FEWEST_PERMUTATIONS,
     LEVEL,
-    N_PERMUTATIONS,
+    People,
     run_studies,
     strength_tests,
     two_groups,
@@ -42,6 +43,7 @@ from benchmarks.problems import table
 from benchmarks.two_groups import DESIGN, N_SUBJECTS
 from mtgbn import SIG
 from mtgbn.compare import compare_design, compare_groups
+from mtgbn.compare.design import make_design
 from mtgbn.compare.fitting import without_convergence_warnings
 from mtgbn.compare.strengths import connection_strengths
 from mtgbn.fmri import granger_causality, regression_dcm
@@ -106,14 +108,24 @@ def strengths_by_order_in_time(study: Study) -> dict[str, np.ndarray]:
     return {name: each + each.transpose(0, 2, 1) for name, each in both.items()}
 
 
-def measure(row: str, seed: int) -> dict[str, Found]:
-    """What every method finds in one study."""
+class Measured(NamedTuple):
+    """Of one study: strengths by all methods, (m, connections), and what separate fits find."""
+
+    people: People
+    pairs: np.ndarray
+    strengths: dict[str, np.ndarray]
+    separate: Found
+    is_altered: np.ndarray
+
+
+def strengths_of(row: str, seed: int) -> Measured:
+    """Every method's strengths in one simulated study."""
     study = ROWS[row](seed)
     people = values_by_name(study.tasks.names, group=two_groups(N_SUBJECTS))
     settings = {"random_state": seed, "n_jobs": 1}
     with without_convergence_warnings():
         compared = compare_design(
-            study.tasks, people, "group", n_permutations=N_PERMUTATIONS, **settings
+            study.tasks, people, "group", n_permutations=FEWEST_PERMUTATIONS, **settings
         )
         single = SIG(**settings).fit(study.tasks).graphs_
         separate = compare_groups(study.tasks, study.is_patient, **settings)
@@ -124,24 +136,37 @@ def measure(row: str, seed: int) -> dict[str, Found]:
     deviations = np.sqrt(np.einsum("tii->ti", scatters))
     correlations = scatters / deviations[:, :, None] / deviations[:, None, :]
     correlations[:, range(len(deviations.T)), range(len(deviations.T))] = 0.0
-    strengths = {
+    others = {
         "parents from SIG": connection_strengths(scatters, single),
         "given all others": partial_correlations(scatters),
         "plain correlations": np.arctanh(correlations),
         **in_time,
     }
-    tests = {"MTGBN, given parents": template.tests}
-    for name, values in strengths.items():
-        each = values[:, first, second]
-        tests[name] = strength_tests(each, compared.design, template.pairs, seed)
-    altered = study.is_altered[first, second]
-    found = {
-        name: Found(each.p_family <= LEVEL, each.statistic, altered) for name, each in tests.items()
-    }
+    strengths = {name: values[:, first, second] for name, values in others.items()}
     pairs = separate.templates[0].undirected
     altered = study.is_altered[pairs.source, pairs.target]
-    found["separate fits, z-test"] = Found(pairs.q <= LEVEL, pairs.statistic, altered)
-    return found
+    return Measured(
+        people=people,
+        pairs=template.pairs,
+        strengths={"MTGBN, given parents": template.strengths, **strengths},
+        separate=Found(pairs.q <= LEVEL, pairs.statistic, altered),
+        is_altered=study.is_altered[first, second],
+    )
+
+
+def found_in(measured: Measured, seed: int) -> dict[str, Found]:
+    """The same permutation test of the strengths of all methods, and separate fits."""
+    design = make_design(measured.people, "group")
+    found = {}
+    for name, values in measured.strengths.items():
+        tests = strength_tests(values, design, measured.pairs, [seed, 13])
+        found[name] = Found(tests.p_family <= LEVEL, tests.statistic, measured.is_altered)
+    return found | {"separate fits, z-test": measured.separate}
+
+
+def measure(row: str, seed: int) -> dict[str, Found]:
+    """What every method finds in one study."""
+    return found_in(strengths_of(row, seed), seed)
 
 
 def cells(found: list[Found]) -> list[str]:

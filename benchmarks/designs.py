@@ -1,12 +1,17 @@
 """Comparisons by a design: how often they find a difference where there is none, and with covariates.
 
 Simulated BOLD series, and `compare_design` with all defaults but 1,000 permutations: one fit per
-study that knows neither groups nor covariates. Every test of a study uses the strengths of its fit.
+data set that knows neither groups nor covariates. Every test of a data set uses the strengths of its
+fit.
 
-validity: studies without a difference between groups. The share with any connection at the
-family-wise level .05, beside the binomial standard error of .05; the share of single connections
-with p up to .05; and a Kolmogorov-Smirnov test that p-values of single connections are uniform, with
-one connection per study.
+validity: data sets without a difference between groups. Because the fit does not know the groups, it
+serves several groupings: the simulated one, and others that are drawn anew from the distribution that
+groups have given covariates, sites and sessions. The share with any connection at the family-wise
+level .05: of the simulated groupings, beside the binomial standard error of .05, and of all groupings,
+with a standard error from the data sets' shares, because groupings of one data set depend on each
+other. The share of single connections with p up to .05, of all groupings; and a Kolmogorov-Smirnov
+test that p-values of single connections are uniform, with one connection per data set and the
+simulated grouping.
 
 covariates: an age that mimics a difference between groups, a score that drives a connection as
 strongly as two groups do, and three groups. At the family-wise level .05: the share of studies with
@@ -20,7 +25,7 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
@@ -46,6 +51,7 @@ from mtgbn.tasks import effective_samples
 
 LEVEL = 0.05
 N_PERMUTATIONS = 1000
+FEWEST_PERMUTATIONS = 20
 
 # The default ratio of signal to noise of the simulation.
 SNR = 3.0
@@ -61,8 +67,17 @@ class Cohort(NamedTuple):
     is_altered: np.ndarray
 
 
+class Fitted(NamedTuple):
+    """What the tests of a data set need: its subjects' values, and strengths from its only fit."""
+
+    people: People
+    pairs: np.ndarray
+    strengths: np.ndarray
+    is_altered: np.ndarray
+
+
 class Outcome(NamedTuple):
-    """p-values of one test in one study, and which connections were altered; (connections,)."""
+    """p-values of one test of one grouping, and which connections were altered; (connections,)."""
 
     p: np.ndarray
     p_family: np.ndarray
@@ -70,11 +85,15 @@ class Outcome(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A kind of studies: how to simulate one, and the arguments of `make_design` of every test."""
+    """A kind of data sets: how to simulate one, and the arguments of `make_design` of every test.
+
+    ``regroup`` draws groups anew, from their distribution given the other values.
+    """
 
     simulate: Callable[[int], Cohort]
     tests: dict[str, dict[str, str]]
     n_studies: int
+    regroup: Callable[[People, np.random.Generator], np.ndarray] | None = None
 
 
 def two_groups(n_per_group: int) -> list[str]:
@@ -211,6 +230,46 @@ def three_groups(seed: int, n_altered: int) -> Cohort:
     return Cohort(study.tasks, values_by_name(study.tasks.names, group=groups), study.is_altered)
 
 
+def groups_of(people: People) -> np.ndarray:
+    return np.array([each["group"] for each in people.values()])
+
+
+def any_order(people: People, rng: np.random.Generator) -> np.ndarray:
+    """Groups that have nothing to do with anything."""
+    return rng.permutation(groups_of(people))
+
+
+def within_sites(people: People, rng: np.random.Generator) -> np.ndarray:
+    """Every site keeps its share of patients."""
+    groups, sites = groups_of(people), np.array([each["site"] for each in people.values()])
+    for site in np.unique(sites):
+        groups[sites == site] = rng.permutation(groups[sites == site])
+    return groups
+
+
+def older_patients(people: People, rng: np.random.Generator, gap: float = 1.0) -> np.ndarray:
+    """Groups given the ages of `age_drives`: the log odds of a patient grow by ``gap`` per age."""
+    age = np.array([each["age"] for each in people.values()])
+    wanted = np.sum(groups_of(people) == "patient")
+    share = 1 / (1 + np.exp(-gap * (age - age.mean())))
+    while True:
+        is_patient = rng.random(len(age)) < share
+        if is_patient.sum() == wanted:
+            return np.where(is_patient, "patient", "control")
+
+
+def groupings(row: Row, people: People, seed: int, number: int) -> Iterator[People]:
+    """The simulated groups, and if the row can draw them anew, as many in all as wanted."""
+    yield people
+    rng = np.random.default_rng([seed, 11])
+    for _ in range(number - 1 if row.regroup else 0):
+        groups = row.regroup(people, rng).tolist()
+        yield {
+            name: values | {"group": group}
+            for (name, values), group in zip(people.items(), groups, strict=True)
+        }
+
+
 GROUP = {"formula": "group"}
 WITH_AGE = {"age in the formula": {"formula": "group + age"}, "age left out": GROUP}
 SITE = {"formula": "group + site"}
@@ -220,10 +279,10 @@ THREE = {
     "unaltered - control (no difference)": GROUP | {"contrast": "group[T.unaltered]"},
 }
 VALIDITY = {
-    "15 v 15, 11 regions": Row(no_difference, {"group": GROUP}, 400),
-    "40 v 40, 30 regions, common signal": Row(common_signal, {"group": GROUP}, 100),
+    "15 v 15, 11 regions": Row(no_difference, {"group": GROUP}, 400, any_order),
+    "40 v 40, 30 regions, common signal": Row(common_signal, {"group": GROUP}, 100, any_order),
     "age drives all connections, patients older": Row(
-        partial(age_drives, slope=0.3), WITH_AGE, 400
+        partial(age_drives, slope=0.3), WITH_AGE, 400, older_patients
     ),
     "two sites, one with three times the noise": Row(
         two_sites,
@@ -233,9 +292,10 @@ VALIDITY = {
             "site left out": GROUP,
         },
         400,
+        within_sites,
     ),
-    "two sessions per subject": Row(two_sessions, {"group": GROUP}, 400),
-    "three groups": Row(partial(three_groups, n_altered=0), {"group": GROUP}, 400),
+    "two sessions per subject": Row(two_sessions, {"group": GROUP}, 400, any_order),
+    "three groups": Row(partial(three_groups, n_altered=0), {"group": GROUP}, 400, any_order),
 }
 COVARIATES = {
     "age drives three connections, patients older": Row(
@@ -253,7 +313,9 @@ COVARIATES = {
 }
 
 
-def strength_tests(strengths: np.ndarray, design: Design, pairs: np.ndarray, seed: int) -> Tests:
+def strength_tests(
+    strengths: np.ndarray, design: Design, pairs: np.ndarray, seed: Sequence[int]
+) -> Tests:
     """The tests of `compare_design`, for any strengths (m, connections)."""
     return contrast_tests(
         *(strengths, design.matrix, design.contrast),
@@ -261,29 +323,41 @@ def strength_tests(strengths: np.ndarray, design: Design, pairs: np.ndarray, see
         blocks=design.blocks,
         variance_groups=design.variance_groups,
         n_permutations=N_PERMUTATIONS,
-        random_state=seed,
+        random_state=np.random.SeedSequence(seed),
     )
 
 
-def measure(row: Row, seed: int) -> dict[str, Outcome]:
-    """All tests of one simulated study."""
+def fit(row: Row, seed: int) -> Fitted:
+    """The only fit of a simulated data set; strengths of sessions are averaged."""
     cohort = row.simulate(seed)
-    (first, options), *others = row.tests.items()
     with without_convergence_warnings():
+        # A formula is needed for the tests, which come later; the fit does not know it.
         compared = compare_design(
             *(cohort.tasks, cohort.people),
-            **options,
-            n_permutations=N_PERMUTATIONS,
+            **next(iter(row.tests.values())),
+            n_permutations=FEWEST_PERMUTATIONS,
             random_state=seed,
             n_jobs=1,
         )
     (template,) = compared.templates
-    tests = {first: template.tests}
-    for name, options in others:
-        design = make_design(cohort.people, **options)
-        tests[name] = strength_tests(template.strengths, design, template.pairs, seed)
     is_altered = cohort.is_altered[tuple(template.pairs.T)]
-    return {name: Outcome(each.p, each.p_family, is_altered) for name, each in tests.items()}
+    return Fitted(cohort.people, template.pairs, template.strengths, is_altered)
+
+
+def outcomes_of(row: Row, fitted: Fitted, seed: int, n_groupings: int) -> dict[str, list[Outcome]]:
+    """All tests of every grouping of one data set."""
+    found: dict[str, list[Outcome]] = {name: [] for name in row.tests}
+    for number, people in enumerate(groupings(row, fitted.people, seed, n_groupings)):
+        for name, options in row.tests.items():
+            design = make_design(people, **options)
+            tests = strength_tests(fitted.strengths, design, fitted.pairs, [seed, 13, number])
+            found[name].append(Outcome(tests.p, tests.p_family, fitted.is_altered))
+    return found
+
+
+def measure(row: Row, seed: int, n_groupings: int = 1) -> dict[str, list[Outcome]]:
+    """All tests of one simulated data set."""
+    return outcomes_of(row, fit(row, seed), seed, n_groupings)
 
 
 def run_studies(measure: Callable[[int], Any], seeds: range, jobs: int, label: str) -> list[Any]:
@@ -303,20 +377,25 @@ def timed(measure: Callable[[int], Any], seed: int) -> tuple[Any, float]:
     return measure(seed), time.process_time() - start
 
 
-def validity_cells(outcomes: list[Outcome]) -> list[str]:
-    any_found = np.mean([each.p_family.min() <= LEVEL for each in outcomes])
-    # One connection per study: those of one study depend on each other.
-    one = [each.p[k % len(each.p)] for k, each in enumerate(outcomes)]
+def validity_cells(outcomes: list[list[Outcome]]) -> list[str]:
+    """Outcomes are those of the groupings of every data set."""
+    simulated = [groupings[0] for groupings in outcomes]
+    # One connection per data set: those of one data set depend on each other.
+    one = [each.p[k % len(each.p)] for k, each in enumerate(simulated)]
     return [
-        f"{any_found:.3f}",
+        str(len(outcomes[0])),
+        f"{np.mean([each.p_family.min() <= LEVEL for each in simulated]):.3f}",
         f"{np.sqrt(LEVEL * (1 - LEVEL) / len(outcomes)):.3f}",
-        mean_and_error([np.mean(each.p <= LEVEL) for each in outcomes]),
+        mean_and_error(
+            [np.mean([each.p_family.min() <= LEVEL for each in found]) for found in outcomes]
+        ),
+        mean_and_error([np.mean([each.p <= LEVEL for each in found]) for found in outcomes]),
         f"{kstest(one, 'uniform').pvalue:.2f}",
     ]
 
 
-def covariate_cells(outcomes: list[Outcome]) -> list[str]:
-    found = [(each.p_family <= LEVEL, each.is_altered) for each in outcomes]
+def covariate_cells(outcomes: list[list[Outcome]]) -> list[str]:
+    found = [(each.p_family <= LEVEL, each.is_altered) for (each,) in outcomes]
     return [
         mean_and_error([hits.any() for hits, _ in found]),
         mean_and_error([hits[altered].mean() for hits, altered in found]),
@@ -325,20 +404,31 @@ def covariate_cells(outcomes: list[Outcome]) -> list[str]:
 
 
 class Part(NamedTuple):
-    """One table: its rows, and the columns after those that name the test and count the studies."""
+    """One table: its rows, and the columns after those that name the test and count the data sets."""
 
     rows: dict[str, Row]
     columns: list[str]
-    cells: Callable[[list[Outcome]], list[str]]
+    cells: Callable[[list[list[Outcome]]], list[str]]
+    n_groupings: int
 
 
 PARTS = {
     "validity": Part(
         VALIDITY,
-        ["any found", "standard error of .05", "single p up to .05", "KS, single connections"],
+        [
+            "groupings",
+            "any found, simulated groups",
+            "standard error of .05",
+            "any found, all groupings",
+            "single p up to .05",
+            "KS, single connections",
+        ],
         validity_cells,
+        n_groupings=5,
     ),
-    "covariates": Part(COVARIATES, ["any found", "driven found", "others found"], covariate_cells),
+    "covariates": Part(
+        COVARIATES, ["any found", "driven found", "others found"], covariate_cells, n_groupings=1
+    ),
 }
 
 
@@ -353,12 +443,14 @@ def main(
     """The tables, or the one with this name; every line is also printed as soon as it is there."""
     tables = []
     for part in (part for key, part in PARTS.items() if name in key):
-        header, lines = ["data", "tested", "studies", *part.columns], []
+        header, lines = ["data", "tested", "data sets", *part.columns], []
         for label, row in part.rows.items():
             if only not in label:
                 continue
             seeds = range(first_seed, first_seed + (studies or row.n_studies))
-            results = run_studies(partial(measure, row), seeds, jobs, label)
+            results = run_studies(
+                partial(measure, row, n_groupings=part.n_groupings), seeds, jobs, label
+            )
             for test in row.tests:
                 outcomes = [each[test] for each in results]
                 lines.append([label, test, str(len(outcomes)), *part.cells(outcomes)])

@@ -7,9 +7,11 @@ cancellation.
 """
 
 import itertools
+import math
 
 import numpy as np
-from scipy.special import betaln, gammaln
+from scipy.optimize import brentq
+from scipy.special import betaln, digamma, gammaln, zeta
 
 from mtgbn.graphs.chordal import triangulate
 
@@ -296,3 +298,33 @@ def covered_edges(adjacency):
         for i, j in zip(*np.nonzero(adjacency), strict=True)
         if {*parents_of(adjacency, i), i} == set(parents_of(adjacency, j))
     ]
+
+
+def moderated(variances, degrees, most=1e6):
+    """Variances of one map shrunk to each other, one after the other, and their degrees of freedom.
+
+    trigamma(x) is the sum of 1/(x + k)^2 over k >= 0: Hurwitz' zeta of 2.
+    """
+    n = len(variances)
+    if n < 2:
+        return list(variances), degrees
+    middle = (
+        sorted(variances)[n // 2] if n % 2 else sum(sorted(variances)[n // 2 - 1 : n // 2 + 1]) / 2
+    )
+    logs = [math.log(max(each, 1e-5 * middle)) for each in variances]
+    centred = [each - digamma(degrees / 2) + math.log(degrees / 2) for each in logs]
+    mean = sum(centred) / n
+    spread = sum((each - mean) ** 2 for each in centred) / (n - 1) - zeta(2, degrees / 2)
+    if spread <= zeta(2, most / 2):
+        prior = most
+    else:
+        prior = 2 * brentq(lambda x: zeta(2, x) - spread, 1e-6, most, xtol=1e-14, rtol=1e-14)
+    scale = math.exp(mean + digamma(prior / 2) - math.log(prior / 2))
+    total = prior + degrees
+    return [(prior * scale + degrees * each) / total for each in variances], total
+
+
+def standardised(ratio, r, degrees):
+    """F with r and some degrees of freedom as chi-square per r, about; z for r = 1."""
+    value = (degrees + r / 2 - 1) * np.log(1 + r * ratio / degrees) / r
+    return np.sqrt(value) if r == 1 else value

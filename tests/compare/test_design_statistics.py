@@ -1,5 +1,6 @@
 """Groups of unequal spread: Welch's and Johansen's statistics, and the level of their permutations."""
 
+import naive
 import numpy as np
 import pytest
 from scipy import stats
@@ -32,27 +33,35 @@ def welch_anova(samples):
     return f, degrees, stats.f.sf(f, k - 1, degrees)
 
 
-def naive(y, matrix, contrast, groups):
+def johansen(strengths, matrix, contrast, groups):
     """Johansen's statistic with matrices spelled out: estimates, their variance, its uncertainty."""
     inverse = np.linalg.inv(matrix.T @ matrix)
     weights = contrast @ inverse @ matrix.T
     hat = matrix @ inverse @ matrix.T
-    residuals, free = y - hat @ y, 1 - np.diag(hat)
-    estimate, r = weights @ y, len(contrast)
-    parts, degrees = [], []
+    residuals, free = strengths - hat @ strengths, 1 - np.diag(hat)
+    estimates, r = weights @ strengths, len(contrast)
+    variances, degrees = [], []
     for g in np.unique(groups):
-        is_in = groups == g
-        degrees.append(free[is_in].sum())
-        variance = (residuals[is_in] ** 2).sum() / degrees[-1]
-        parts.append(variance * weights[:, is_in] @ weights[:, is_in].T)
-    total = np.sum(parts, axis=0)
-    shares = [np.linalg.inv(total) @ part for part in parts]
-    a = 0.5 * sum(
-        (np.trace(share @ share) + np.trace(share) ** 2) / d
-        for share, d in zip(shares, degrees, strict=True)
-    )
-    wald = estimate @ np.linalg.inv(total) @ estimate
-    return wald / (r + 2 * a - 6 * a / (r + 2)), r * (r + 2) / (3 * a)
+        own = free[groups == g].sum()
+        measured = (residuals[groups == g] ** 2).sum(axis=0) / own
+        shrunk, total = naive.moderated(measured.tolist(), own)
+        variances.append(shrunk)
+        degrees.append(total)
+    found = []
+    for c in range(strengths.shape[1]):
+        parts = [
+            variances[g][c] * weights[:, groups == g] @ weights[:, groups == g].T
+            for g in np.unique(groups)
+        ]
+        total = np.sum(parts, axis=0)
+        shares = [np.linalg.inv(total) @ part for part in parts]
+        a = 0.5 * sum(
+            (np.trace(share @ share) + np.trace(share) ** 2) / d
+            for share, d in zip(shares, degrees, strict=True)
+        )
+        wald = estimates[:, c] @ np.linalg.inv(total) @ estimates[:, c]
+        found.append((wald / (r + 2 * a - 6 * a / (r + 2)), r * (r + 2) / (3 * a)))
+    return found
 
 
 def unequal(seed, sizes, spreads, n_connections=10):
@@ -62,15 +71,22 @@ def unequal(seed, sizes, spreads, n_connections=10):
     return strengths, groups
 
 
+def one_by_one(strengths, matrix, contrast, groups):
+    """Statistics and p-values of single connections, whose variances have no others to learn from."""
+    divided = divide(matrix, contrast)
+    residuals = strengths - divided.nuisance @ (divided.nuisance.T @ strengths)
+    for c in range(strengths.shape[1]):
+        found = VarianceGroups(divided, residuals[:, c : c + 1], groups).observed()
+        yield found.statistic[0], found.p[0]
+
+
 def test_two_groups_are_welchs_test():
     strengths, groups = unequal(0, [9, 17], [2, 1])
     matrix, contrast = dummies(groups), np.array([[0.0, 1]])
-    divided = divide(matrix, contrast)
-    residuals = strengths - strengths.mean(axis=0)
-    found = VarianceGroups(divided, residuals, groups).observed()
+    found = np.array(list(one_by_one(strengths, matrix, contrast, groups)))
     expected = stats.ttest_ind(strengths[9:], strengths[:9], equal_var=False)
-    np.testing.assert_allclose(found.statistic, np.abs(expected.statistic), rtol=1e-9)
-    np.testing.assert_allclose(found.p, expected.pvalue, rtol=1e-9)
+    np.testing.assert_allclose(found[:, 0], np.abs(expected.statistic), rtol=1e-9)
+    np.testing.assert_allclose(found[:, 1], expected.pvalue, rtol=1e-9)
     interval = expected.confidence_interval()
     effect, low, high = estimates(strengths, matrix, contrast, groups)
     np.testing.assert_allclose(low, interval.low, rtol=1e-9)
@@ -80,20 +96,19 @@ def test_two_groups_are_welchs_test():
 
 def test_several_groups_are_welchs_analysis_of_variance():
     strengths, groups = unequal(1, [7, 12, 9, 15], [1, 3, 2, 1])
-    divided = divide(dummies(groups), np.eye(4)[1:])
-    residuals = strengths - strengths.mean(axis=0)
-    found = VarianceGroups(divided, residuals, groups).observed()
-    for c, y in enumerate(strengths.T):
+    found = one_by_one(strengths, dummies(groups), np.eye(4)[1:], groups)
+    for y, (statistic, pvalue) in zip(strengths.T, found, strict=True):
         f, _, p = welch_anova([y[groups == g] for g in range(4)])
-        assert found.statistic[c] == pytest.approx(f, rel=1e-9)
-        assert found.p[c] == pytest.approx(p, rel=1e-8)
+        assert statistic == pytest.approx(f, rel=1e-9)
+        assert pvalue == pytest.approx(p, rel=1e-8)
 
 
 @pytest.mark.parametrize("r", [1, 2])
 def test_statistics_of_permutations_are_those_of_matrices_spelled_out(r):
-    strengths, groups = unequal(2, [8, 11, 9], [1, 2, 3], n_connections=3)
+    strengths, groups = unequal(2, [8, 11, 9], [1, 2, 3], n_connections=6)
     rng = np.random.default_rng(3)
     matrix = dummies(groups, rng.normal(size=28), rng.normal(size=28))
+    strengths *= [1, 1, 2, 0.5, 1, 4]
     strengths += matrix[:, 3:4]
     contrast = np.eye(5)[1 : 1 + r]
     divided = divide(matrix, contrast)
@@ -104,15 +119,17 @@ def test_statistics_of_permutations_are_those_of_matrices_spelled_out(r):
     for row, order in zip(found, orders, strict=True):
         permuted = fitted.copy()
         permuted[order] += strengths - fitted
-        for c in range(3):
-            f, nu = naive(permuted[:, c], matrix, contrast, groups)
-            standard = (nu + r / 2 - 1) * np.log(1 + r * f / nu) / r
-            assert row[c] == pytest.approx(np.sqrt(standard) if r == 1 else standard, rel=1e-9)
+        for c, (f, nu) in enumerate(johansen(permuted, matrix, contrast, groups)):
+            assert row[c] == pytest.approx(naive.standardised(f, r, nu), rel=1e-6)
 
 
 def test_standardised_statistics_have_the_quantiles_of_the_normal_distribution():
-    """z of Welch's t of many samples, against the exact transformation of its p-value."""
+    """z of Welch's t of many samples, against the exact transformation of its p-value.
+
+    Variances of the samples are alike and so have many degrees of freedom when they are moderated;
+    with spreads of their own they have few."""
     strengths, groups = unequal(4, [10, 30], [2, 1], n_connections=400)
+    strengths *= np.exp(np.random.default_rng(5).normal(size=400))
     divided = divide(dummies(groups), np.array([[0.0, 1]]))
     statistics = VarianceGroups(divided, strengths - strengths.mean(axis=0), groups)
     found = statistics.values(np.arange(40)[None])[0]

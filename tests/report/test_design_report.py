@@ -293,7 +293,7 @@ METHODS = {
     ),
     "outcome": (
         {"formula": "age"},
-        ["The test statistic was t.", "per unit of 'age'", "(|t| of at least"],
+        ["The test statistic was t.", "per unit of 'age'", "(|z| of at least", "moderated by"],
         ["Welch", "Johansen", "held constant"],
     ),
     "outcome and groups": (

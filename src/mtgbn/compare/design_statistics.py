@@ -3,7 +3,11 @@
 Statistics depend on the permuted residuals only through scalar products with an orthonormal basis of
 the design. Thousands of permutations are therefore one product of matrices. `EqualVariances` has t and
 F. `VarianceGroups` has their counterparts for groups whose spread may differ: Welch's t and, for
-several rows of a contrast, the statistic of Johansen (1980).
+several rows of a contrast, the statistic of Johansen (1980). In both, the residual variances of the
+connections are moderated: shrunk to each other, anew for every permutation.
+
+The degrees of freedom of a statistic therefore differ between permutations. `values` are standardised
+for them, so that permutations are comparable: z, or chi-square per row of the contrast.
 """
 
 from typing import NamedTuple
@@ -15,12 +19,13 @@ from scipy.stats import f as f_distribution
 from scipy.stats import t as t_distribution
 
 from mtgbn._utils.compiled import kernel
+from mtgbn.compare.moderation import moderated
 
 # A statistic is taken to be at most this, where the design explains everything.
 _LARGEST = 1e6
 
-# The standardising logarithm of `VarianceGroups` needs a positive factor; groups of five subjects are
-# far from this.
+# The standardising logarithm needs a positive factor; designs with a few degrees of freedom are far from
+# this.
 _SMALLEST_FACTOR = 0.5
 
 
@@ -44,10 +49,14 @@ class Divided(NamedTuple):
 
 
 class Observed(NamedTuple):
-    """The statistic of the observed order, t or F without a sign, and its p-value for normal errors."""
+    """The statistic of the observed order, t or F without a sign, and its p-value for normal errors.
+
+    ``degrees`` are those of t, the second ones of F.
+    """
 
     statistic: np.ndarray
     p: np.ndarray
+    degrees: np.ndarray
 
 
 class Estimates(NamedTuple):
@@ -103,58 +112,80 @@ def estimates(
     return Estimates(effect, effect - half, effect + half)
 
 
-class EqualVariances:
-    """t, or F for several rows of the contrast, of permuted residuals (m, connections)."""
+class _Statistics:
+    """What both kinds of statistics have in common: r tested directions, and F with its degrees."""
 
     def __init__(self, divided: Divided, residuals: np.ndarray) -> None:
         self.divided, self.residuals = divided, residuals
+        self.r = divided.tested.shape[1]
+
+    def ratios(self, orders: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """F, (orders, connections), and its second degrees of freedom, of a shape that fits."""
+        raise NotImplementedError
+
+    @property
+    def width(self) -> int:
+        """Numbers per order and connection that are in memory at once."""
+        raise NotImplementedError
+
+    def values(self, orders: np.ndarray) -> np.ndarray:
+        """Absolute z, or chi-square divided by its degrees of freedom, (orders, connections)."""
+        r = self.r
+        found, degrees = self.ratios(orders)
+        factor = np.maximum(degrees + r / 2 - 1, _SMALLEST_FACTOR)
+        found *= r / degrees
+        np.log1p(found, out=found)
+        found *= factor / r
+        return np.sqrt(found) if r == 1 else found
+
+    def observed(self) -> Observed:
+        """The statistic without a permutation, not standardised."""
+        found, degrees = (each[0] for each in self.ratios(np.arange(len(self.residuals))[None]))
+        p = f_distribution.sf(found, self.r, degrees)
+        degrees = np.broadcast_to(degrees, found.shape)
+        return Observed(np.sqrt(found) if self.r == 1 else found, p, degrees)
+
+    def threshold(self, p: float) -> float:
+        """The value whose p-value for normal errors is p."""
+        return float(norm.isf(p / 2) if self.r == 1 else chi2.isf(p, self.r) / self.r)
+
+
+class EqualVariances(_Statistics):
+    """t, or F for several rows of the contrast, of permuted residuals (m, connections)."""
+
+    def __init__(self, divided: Divided, residuals: np.ndarray) -> None:
+        super().__init__(divided, residuals)
         self.totals = np.einsum("mc,mc->c", residuals, residuals)
 
     @property
     def width(self) -> int:
         """Numbers per order and connection that are in memory at once."""
-        return self.divided.basis.shape[1] + 6  # products, and what `values` makes of them
+        return self.divided.basis.shape[1] + 9  # products, and what is made of them
 
-    def values(self, orders: np.ndarray) -> np.ndarray:
-        """Absolute t or F, (orders, connections)."""
-        basis, r = self.divided.basis, self.divided.tested.shape[1]
+    def ratios(self, orders: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """F, and its second degrees of freedom, which a permutation has for all connections."""
+        basis, r = self.divided.basis, self.r
         products = _products(basis, self.residuals, orders)
         np.square(products, out=products)
         explained = products[:, :r].sum(axis=1)
         left = self.totals - explained - products[:, r:].sum(axis=1)
         left = np.maximum(left, self.totals * np.finfo(float).eps * len(self.residuals))
+        left /= self.divided.degrees
+        variances, degrees = moderated(left, self.divided.degrees)
         with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.where(explained > 0, explained / left, 0.0) * self.divided.degrees / r
-        ratio = np.minimum(ratio, _LARGEST)
-        return np.sqrt(ratio) if r == 1 else ratio
-
-    def observed(self) -> Observed:
-        """The statistic without a permutation."""
-        found = self.values(np.arange(len(self.residuals))[None])[0]
-        r, degrees = self.divided.tested.shape[1], self.divided.degrees
-        if r == 1:
-            return Observed(found, 2 * t_distribution.sf(found, degrees))
-        return Observed(found, f_distribution.sf(found, r, degrees))
-
-    def threshold(self, p: float) -> float:
-        """The value whose p-value for normal errors is p."""
-        r, degrees = self.divided.tested.shape[1], self.divided.degrees
-        if r == 1:
-            return float(t_distribution.isf(p / 2, degrees))
-        return float(f_distribution.isf(p, r, degrees))
+            ratio = np.where(explained > 0, explained / variances, 0.0) / r
+        return np.minimum(ratio, _LARGEST), degrees[:, None]
 
 
-class VarianceGroups:
+class VarianceGroups(_Statistics):
     """Statistics of permuted residuals (m, connections) whose variance differs between groups.
 
     Permutation distributions of Welch's t and of its true distribution agree only if both have about
     the same degrees of freedom, which are estimated from the data and change with every permutation.
-    Therefore `values` are standardised for their degrees of freedom: z, or chi-square per row of the
-    contrast.
     """
 
     def __init__(self, divided: Divided, residuals: np.ndarray, groups: np.ndarray) -> None:
-        self.divided, self.residuals = divided, residuals
+        super().__init__(divided, residuals)
         self.is_in = groups == np.arange(groups.max() + 1)[:, None]
         self.squares = residuals**2
         basis = divided.basis
@@ -167,37 +198,23 @@ class VarianceGroups:
     @property
     def width(self) -> int:
         """Numbers per order and connection that are in memory at once."""
-        # Products, sums of squares, and what `values` makes of them.
-        return self.columns.shape[1] + len(self.is_in) + 6
+        # Products of all groups and their sums, squares and variances, and what is made of them.
+        n_groups, k = self.grams.shape[:2]
+        return (n_groups + 1) * k + 2 * n_groups + 8
 
-    def _wald(self, orders: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def ratios(self, orders: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The statistic, divided so that it is about F, and its second degrees of freedom."""
-        products = _products(self.columns, self.residuals, orders)
+        n, n_groups = len(orders), len(self.grams)
+        products = _products(self.columns, self.residuals, orders).reshape(
+            n, n_groups, self.grams.shape[1], -1
+        )
         squares = _products(self.is_in.T.astype(float), self.squares, orders)
-        r = self.divided.tested.shape[1]
-        return wald_statistics(products, squares, self.grams, self.free, r)
-
-    def values(self, orders: np.ndarray) -> np.ndarray:
-        """Absolute z, or chi-square divided by its degrees of freedom, (orders, connections)."""
-        found, degrees = self._wald(orders)
-        r = self.divided.tested.shape[1]
-        factor = np.maximum(degrees + r / 2 - 1, _SMALLEST_FACTOR)
-        found *= r / degrees
-        np.log1p(found, out=found)
-        found *= factor / r
-        return np.sqrt(found) if r == 1 else found
-
-    def observed(self) -> Observed:
-        """The statistic without a permutation, not standardised."""
-        found, degrees = (each[0] for each in self._wald(np.arange(len(self.residuals))[None]))
-        r = self.divided.tested.shape[1]
-        p = f_distribution.sf(found, r, degrees)
-        return Observed(np.sqrt(found) if r == 1 else found, p)
-
-    def threshold(self, p: float) -> float:
-        """The value whose p-value for normal errors is p."""
-        r = self.divided.tested.shape[1]
-        return float(norm.isf(p / 2) if r == 1 else chi2.isf(p, r) / r)
+        whole = products.sum(axis=1)
+        variances = group_variances(products, whole, squares, self.grams, self.free)
+        degrees = np.empty((n, n_groups))
+        for g, free in enumerate(self.free):
+            variances[:, g], degrees[:, g] = moderated(variances[:, g], free)
+        return wald_statistics(whole, variances, degrees, self.grams, self.r)
 
 
 def _products(columns: np.ndarray, values: np.ndarray, orders: np.ndarray) -> np.ndarray:
@@ -208,20 +225,56 @@ def _products(columns: np.ndarray, values: np.ndarray, orders: np.ndarray) -> np
 
 
 @kernel(error_model="numpy")
-def wald_statistics(products, squares, grams, free, r):
-    """Johansen's (1980) statistic of several maps; for r = 1 it is the square of Welch's t.
+def group_variances(products, whole, squares, grams, free):
+    """Residual variance of every group, in several maps: (maps, groups, connections).
 
     Parameters
     ----------
-    products : array (maps, groups * k, connections)
-        Of the residuals with an orthonormal basis of the design, whose first r columns are tested,
-        group by group.
+    products : array (maps, groups, k, connections)
+        Of the residuals with an orthonormal basis of the design, group by group.
+    whole : array (maps, k, connections)
+        Their sums over the groups.
     squares : array (maps, groups, connections)
         Sums of the squared residuals of the groups.
     grams : array (groups, k, k)
         Products of the basis with itself, group by group.
     free : array (groups,)
         Degrees of freedom of the groups.
+    """
+    n_maps, n_groups, n = squares.shape
+    k = grams.shape[1]
+    variances = np.empty((n_maps, n_groups, n))
+    for row in range(n_maps):
+        for c in range(n):
+            total = 0.0
+            for g in range(n_groups):
+                total += squares[row, g, c]
+            for g in range(n_groups):
+                left = squares[row, g, c]
+                for i in range(k):
+                    inner = 0.0
+                    for j in range(k):
+                        inner += grams[g, i, j] * whole[row, j, c]
+                    left += whole[row, i, c] * (inner - 2 * products[row, g, i, c])
+                # Where the design explains everything, rounding errors remain.
+                variances[row, g, c] = max(left, total * 1e-14) / free[g]
+    return variances
+
+
+@kernel(error_model="numpy")
+def wald_statistics(whole, variances, free, grams, r):
+    """Johansen's (1980) statistic of several maps; for r = 1 it is the square of Welch's t.
+
+    Parameters
+    ----------
+    whole : array (maps, k, connections)
+        Products of the residuals with an orthonormal basis of the design, whose first r columns are
+        tested.
+    variances : array (maps, groups, connections)
+    free : array (maps, groups)
+        Degrees of freedom of the variances.
+    grams : array (groups, k, k)
+        Products of the basis with itself, group by group.
     r : int
 
     Returns
@@ -229,29 +282,15 @@ def wald_statistics(products, squares, grams, free, r):
     statistic, degrees : array (maps, connections)
         About F with r and ``degrees`` degrees of freedom.
     """
-    n_maps, n_groups, n = squares.shape
-    k = grams.shape[1]
+    n_maps, n_groups, n = variances.shape
     statistic, degrees = np.empty((n_maps, n)), np.empty((n_maps, n))
-    whole, variances = np.empty(k), np.empty(n_groups)
     factor, part = np.empty((r, r)), np.empty((r, r))
     solution = np.empty(r)
     for row in range(n_maps):
         for c in range(n):
             total = 0.0
-            whole[:] = 0.0
             for g in range(n_groups):
-                total += squares[row, g, c]
-                for i in range(k):
-                    whole[i] += products[row, g * k + i, c]
-            for g in range(n_groups):
-                left = squares[row, g, c]
-                for i in range(k):
-                    inner = 0.0
-                    for j in range(k):
-                        inner += grams[g, i, j] * whole[j]
-                    left += whole[i] * (inner - 2 * products[row, g * k + i, c])
-                # Where the design explains everything, rounding errors remain.
-                variances[g] = max(left, total * 1e-14) / free[g]
+                total += variances[row, g, c]
             if total <= 0.0:
                 statistic[row, c], degrees[row, c] = 0.0, 1.0
                 continue
@@ -259,10 +298,10 @@ def wald_statistics(products, squares, grams, free, r):
                 for j in range(r):
                     factor[i, j] = 0.0
                     for g in range(n_groups):
-                        factor[i, j] += variances[g] * grams[g, i, j]
+                        factor[i, j] += variances[row, g, c] * grams[g, i, j]
             _cholesky(factor)
             for i in range(r):
-                solution[i] = whole[i]
+                solution[i] = whole[row, i, c]
             _solve_lower(factor, solution)
             wald = 0.0
             for i in range(r):
@@ -272,7 +311,7 @@ def wald_statistics(products, squares, grams, free, r):
                 # Share of the group in the variance of the estimates, as a symmetric matrix.
                 for i in range(r):
                     for j in range(r):
-                        part[i, j] = variances[g] * grams[g, i, j]
+                        part[i, j] = variances[row, g, c] * grams[g, i, j]
                 for i in range(r):
                     _solve_lower(factor, part[:, i])
                 for i in range(r):
@@ -282,7 +321,7 @@ def wald_statistics(products, squares, grams, free, r):
                     trace += part[i, i]
                     for j in range(r):
                         norm_2 += part[i, j] ** 2
-                spread += (trace**2 + norm_2) / (2 * free[g])
+                spread += (trace**2 + norm_2) / (2 * free[row, g])
             scale = r + 2 * spread - 6 * spread / (r + 2)
             statistic[row, c] = min(wald / scale, _LARGEST)
             degrees[row, c] = r * (r + 2) / (3 * spread)

@@ -48,7 +48,8 @@ CONNECTIONS = {
     "effect": "estimated effect in partial correlation",
     "low": "lower end of its 95 % confidence interval",
     "high": "upper end of its 95 % confidence interval",
-    "statistic": "t of the effect, or F if several columns of the design are tested",
+    "statistic": "t of the effect, or F if several columns of the design are tested; the residual "
+    "variances of the connections are moderated",
     "p": "two-sided p-value by permutation of the subjects",
     "p_family": "the same, corrected for all connections of the template: compared with the largest "
     "statistic of each permutation",

@@ -52,7 +52,9 @@ class Tests(NamedTuple):
         Estimated contrast with its 95 % confidence interval; of several rows the first.
     statistic : array
         t of one row, positive where the contrast is; F of several rows. With groups of different
-        spread: Welch's t, and about F by Johansen.
+        spread: Welch's t, and about F by Johansen. Residual variances are moderated over connections.
+    degrees : array
+        Degrees of freedom of t, the second ones of F.
     p_parametric : array
         p-value of the statistic for normal errors.
     p : array
@@ -82,6 +84,7 @@ class Tests(NamedTuple):
     low: np.ndarray
     high: np.ndarray
     statistic: np.ndarray
+    degrees: np.ndarray
     p_parametric: np.ndarray
     p: np.ndarray
     p_family: np.ndarray
@@ -126,8 +129,8 @@ def contrast_tests(
     shown : array (m, connections), optional
         The strengths on the scale of effects and intervals; default: ``strengths``.
     threshold : float, optional
-        Of the network-based statistic; default: the one whose p-value for normal errors is .001. With
-        ``variance_groups`` it is compared with z, or with chi-square per row of the contrast.
+        Of the network-based statistic, compared with z, or with chi-square per row of the contrast;
+        default: the one whose p-value for normal errors is .001.
     sets : sequence of arrays, optional
         Positions of connections that are tested as a whole; default: one set with all of them.
     """
@@ -193,6 +196,7 @@ def contrast_tests(
         low=low,
         high=high,
         statistic=signs * observed.statistic,
+        degrees=observed.degrees,
         p_parametric=observed.p,
         p=counts,
         p_family=family,

@@ -1,12 +1,13 @@
 """How large an effect has to be for a comparison by a design to find it.
 
 For normal errors the statistic F of a connection with effect d has a noncentral F distribution with r
-and m - k degrees of freedom. With c = C beta the tested combinations, V = C (M'M)^-1 C' and s the
+and nu degrees of freedom. Because variances are moderated, nu is more than the m - k of the residuals;
+it is the median over connections. With c = C beta the tested combinations, V = C (M'M)^-1 C' and s the
 residual standard deviation, its noncentrality is c' V^-1 c / s^2. If the first combination is d and the
 others are 0, this is d^2 (V^-1)_11 / s^2; for one combination it is the square of d divided by its
 standard error. A connection is found if F exceeds the critical value f, so that
 
-    P(F(r, m - k; d^2 (V^-1)_11 / s^2) > f) = power
+    P(F(r, nu; d^2 (V^-1)_11 / s^2) > f) = power
 
 is solved for d. s is that of a connection of median variability.
 
@@ -59,7 +60,7 @@ def detectable_effect(
     ``tests`` are those of a design ``matrix`` (m, k) and a ``contrast`` (r, k); found means that the
     corrected p-value is at most ``level``.
     """
-    r, degrees = len(contrast), divide(matrix, contrast).degrees
+    r, degrees = len(contrast), float(np.median(tests.degrees))
     # 1 - (1 - level)^(1/K), with all digits also for many connections.
     single = -np.expm1(np.log1p(-level) / len(tests.p))
     critical = float(f_distribution.isf(single, r, degrees))
@@ -70,7 +71,8 @@ def detectable_effect(
     noncentrality = brentq(excess, 1e-9, 100 + 10 * r * critical)
     half = np.linalg.solve(np.linalg.qr(matrix)[1].T, contrast.T)
     covariance = half.T @ half  # of the estimated combinations, per unit of the residual variance
-    deviation = median_error(tests, degrees) / np.sqrt(covariance[0, 0])
+    residual = divide(matrix, contrast).degrees
+    deviation = median_error(tests, residual) / np.sqrt(covariance[0, 0])
     effect = deviation * np.sqrt(noncentrality / np.linalg.inv(covariance)[0, 0])
     return Detectable(
         effect=float(effect),

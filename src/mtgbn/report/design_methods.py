@@ -187,6 +187,12 @@ def _model(about: dict[str, Any], cite: Citations) -> list[str]:
             f"Because groups may differ in spread, the test statistic was {statistic} {source}, with a "
             f"separate residual variance in each of {groups} groups."
         )
+    if max(each["n_connections"] for each in about["templates"].values()) > 1:
+        lines.append(
+            "Residual variances of the connections were moderated by empirical Bayes "
+            f"{cite('smyth2004')}, anew for every permutation, and statistics were standardised for "
+            "their degrees of freedom before they were compared."
+        )
     blocks = blocks_in_words(about)
     within = f" within {blocks}" if blocks else ""
     permutations = next(iter(about["templates"].values()))["permutations"]
@@ -214,10 +220,8 @@ def _corrections(about: dict[str, Any], cite: Citations) -> list[str]:
         "not for the number of templates"
     )
     threshold = first["threshold_of_components"]
-    name = "|t|" if design["statistic"] == "t" else "F"
-    if design["variance_groups"] is not None:
-        # Welch's and Johansen's statistics are standardised before they are compared.
-        name = "|z|" if len(design["contrast"]) == 1 else "chi-square per degree of freedom"
+    # Statistics are standardised before they are compared.
+    name = "|z|" if len(design["contrast"]) == 1 else "chi-square per degree of freedom"
     lines = [
         f"p-values were corrected for {where}, by comparison with the largest statistic of every "
         f"permutation (family-wise level {design['level']:g}). False discovery rates are those of "

@@ -106,6 +106,16 @@ REFERENCES = {
         pages="83–98",
         doi="10.1016/j.neuroimage.2008.03.061",
     ),
+    "smyth2004": Reference(
+        authors="Smyth, Gordon K.",
+        year=2004,
+        title="Linear models and empirical Bayes methods for assessing differential expression in "
+        "microarray experiments",
+        journal="Statistical Applications in Genetics and Molecular Biology",
+        volume="3",
+        pages="Article 3",
+        doi="10.2202/1544-6115.1027",
+    ),
     "welch1951": Reference(
         authors="Welch, B. L.",
         year=1951,
