@@ -7,6 +7,7 @@ from benchmarks import (
     adaptive,
     autocorrelated,
     calibration,
+    group_differences,
     missing,
     one_patient,
     optimum,
@@ -93,6 +94,20 @@ def test_probabilities_are_shares():
     assert abs(present.sum() - probability.sum()) < 3 * error
     assert present[probability > 0.9].mean() > 0.8
     assert present[probability < 0.1].mean() < 0.1
+
+
+def test_probabilities_of_differences_are_shares():
+    """As many different pairs as their probabilities say, over simulations from the model."""
+    outcomes = [group_differences.calibrate(group_differences.QUICK[0], seed) for seed in range(12)]
+    probability = np.concatenate([each.probabilities for each in outcomes])
+    present = np.concatenate([each.is_different for each in outcomes])
+    assert present.sum() >= 5
+    # Pairs of a simulation share the kinds: five times the variance of independent ones.
+    error = np.sqrt(5 * np.sum(probability * (1 - probability)))
+    assert abs(present.sum() - probability.sum()) < 3 * error
+    assert present[probability < 0.05].mean() < 0.05
+    assert present[probability > 0.9].mean() > 0.7
+    assert np.concatenate([each.is_covered for each in outcomes]).mean() > 0.9
 
 
 def test_the_smallest_effect_is_that_of_many_rows():
