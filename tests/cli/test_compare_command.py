@@ -101,8 +101,12 @@ def test_the_folder_has_what_python_finds(study, whole):
     assert about["effect"] == "'patient' minus 'control'"
     assert about["design"]["nuisance"] == ["age", "sex[T.m]"]
     assert about["settings"]["design"]["n_permutations"] == 200
-    # The answer comes first, what the effect means and where the files are follow.
-    places = [result.output.index(text) for text in (*found.in_words(), "Effect:", "Wrote")]
+    # Notes come before the fit; then the answer, what the effect means and where the files are.
+    notes = [line for line in found.in_words() if line.startswith("Note: ")]
+    answer = [line for line in found.in_words() if line not in notes]
+    assert notes
+    assert all(result.output.count(note) == 1 for note in notes)
+    places = [result.output.index(text) for text in (*notes, *answer, "Effect:", "Wrote")]
     assert places == sorted(places)
     subjects = read(out, "subjects")
     assert subjects.columns.tolist() == [
@@ -268,10 +272,13 @@ def test_who_is_left_out_is_said_and_code_3(tmp_path):
         (("--formula", "group + weight"), "there is no column named 'weight'"),
         (("--formula", "odd"), "category 'a' of column 'odd' has one subject"),
         (("--column", "odd"), "group 'a' has one subject"),
-        (("--formula", "group + same"), "column 'same' is 7.0 in all subjects"),
+        (("--formula", "group + same"), "column 'same' is 7 in all subjects"),
         (("--formula", "group + age + months"), "is explained by 'age'"),
         (("--formula", "name"), "column 'name' has another text in every subject"),
-        (("--formula", "group + only"), "a site that has one group only"),
+        (
+            ("--formula", "group + only"),
+            "'only' and 'group' are confounded: all subjects with the same 'only'",
+        ),
         (("--formula", "group", "--blocks", "only"), "blocks by 'only' allow no permutation"),
         (("--formula", "group", "--permutations", "10"), "10 permutations are too few"),
         (("--formula", "group", "--test", "age"), "no term of the formula named 'age'"),

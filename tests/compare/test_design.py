@@ -74,9 +74,9 @@ def test_blocks_are_those_of_the_column():
     ("formula", "options", "message"),
     [
         ("grup", {}, "there is no column named 'grup'; close matches: 'group'"),
-        ("group + same", {}, "column 'same' is 5.0 in all subjects"),
+        ("group + same", {}, "column 'same' is 5 in all subjects"),
         ("group + code", {}, "column 'code' has another text in every subject"),
-        ("site + only_a", {}, "a site that has one group only"),
+        ("site + only_a", {}, "'only_a' and 'site' are confounded"),
         ("y ~ group", {}, "give the right side only"),
         (" ", {}, "the formula is empty"),
         ("__import__('os')", {}, "characters that are not allowed"),
@@ -169,5 +169,7 @@ def test_a_site_with_one_group_only_is_named():
     assert np.bincount(both.blocks).tolist() == [21, 19, 8]
     for values in table.values():
         values["group"] = "patient" if values["site"] == "A" else "control"
-    with pytest.raises(InputError, match=r"a site that has one group only.*leave one of them out"):
+    with pytest.raises(
+        InputError, match=r"'site' and 'group' are confounded.*leave one of them out"
+    ):
         make_design(table, "group + site")

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from mtgbn.errors import InputError
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
+_NAMES = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars", " ": "blanks"}
 
 
 class Line(NamedTuple):
@@ -80,6 +81,14 @@ def parse_records(text: str, delimiter: str, source: str, kind: str) -> list[dic
     if len(lines) < 2:
         raise InputError(f"{source!r} has no {kind}s; give a header and one row per {kind}")
     header = [cell.strip().lower() for cell in lines[0].cells]
+    others = {
+        name: each for each, name in _NAMES.items() if each != delimiter and each in header[0]
+    }
+    if len(header) == 1 and others:
+        raise InputError(
+            f"{source!r} has {next(iter(others))} between the cells of its header, and not "
+            f"{_NAMES[delimiter]}; save a .csv with commas, or a .tsv with tabs"
+        )
     twice = [name for name in dict.fromkeys(header) if header.count(name) > 1]
     if twice:
         raise InputError(

@@ -136,6 +136,7 @@ def task_of(subject: str, tasks: Sequence[str]) -> str:
 
 def _refuse_mismatch(tasks: Sequence[str], participants: Participants, with_sessions: bool) -> None:
     """Refuse data of no participant, and two series of one, which would count as two subjects."""
+    _refuse_other_spelling(tasks, participants)
     if not any(participant_of(task, participants.labels) for task in tasks):
         raise InputError(
             f"none of the participants of {participants.source!r} ({listed(participants.labels, 3)}) "
@@ -151,6 +152,24 @@ def _refuse_mismatch(tasks: Sequence[str], participants: Participants, with_sess
                 f"participant {name!r} has several series, {owner[name]!r} and {task!r}, which "
                 "are not independent subjects; choose one with a pattern (such as "
                 "'**/*_ses-1_*timeseries.tsv'), or join them"
+            )
+
+
+def _refuse_other_spelling(tasks: Sequence[str], participants: Participants) -> None:
+    """Refuse names that are the same but for capitals or leading zeros, which spreadsheets remove."""
+
+    def plain(name: str) -> str:
+        own = name.casefold().removeprefix("sub-").partition("_")[0]
+        return re.sub(r"(?<!\d)0+(?=\d)", "", own)
+
+    with_data = {participant_of(task, participants.labels) for task in tasks}
+    known = {plain(name): name for name in participants.labels if name not in with_data}
+    for task in tasks:
+        name = known.get(plain(task))
+        if name is not None and participant_of(task, participants.labels) is None:
+            raise InputError(
+                f"participant {name!r} of {participants.source!r} and the data of {task!r} differ in "
+                "capitals or leading zeros only; write them alike"
             )
 
 

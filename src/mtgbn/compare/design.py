@@ -14,11 +14,18 @@ import numpy as np
 
 from mtgbn._utils.labels import is_missing, reference_first
 from mtgbn._utils.names import listed, unknown_name
+from mtgbn.compare.design_values import (
+    as_codes,
+    check_columns,
+    notes_on_missing,
+    take_columns,
+)
 from mtgbn.errors import InputError
 
 # What a formula may consist of. Formulas can hold Python expressions; only these functions may be
 # called, so that a formula from elsewhere cannot run a program.
-_FUNCTIONS = ("C", "center", "scale", "log", "poly", "bs")
+_OF_NUMBERS = ("center", "scale", "log", "poly", "bs")
+_FUNCTIONS = ("C", *_OF_NUMBERS)
 _CHARACTERS = re.compile(r"[\w\s+:*(),.=-]*")
 _CALL = re.compile(r"([\w.]+)\s*\(")
 
@@ -30,6 +37,9 @@ _FEWEST_ORDERS = 20
 
 # Residual degrees of freedom; with one, an interval has no use and the detectable effect no number.
 _FEWEST_RESIDUAL = 2
+
+# In groups of fewer subjects only very large differences are found.
+_SMALL = 8
 
 # The spread of a group is estimated only from at least this number of degrees of freedom: about five
 # subjects.
@@ -154,22 +164,21 @@ def make_design(
         raise InputError(
             f"{len(subjects)} subjects have all values of {listed(used)}; at least three are needed"
         )
-    factors, numbers = {}, {}
-    for name in used:
-        values = [table[subject][name] for subject in subjects]
-        as_numbers = _numbers(values)
-        if as_numbers is None:
-            factors[name] = np.array([str(value) for value in values])
-        else:
-            numbers[name] = as_numbers
-    _check_values(wanted, factors, numbers)
+    factors, numbers = take_columns(
+        {subject: table[subject] for subject in subjects},
+        wanted,
+        used,
+        categories=categorical_columns(formula),
+        quantities=_columns_within(formula, _OF_NUMBERS),
+    )
+    check_columns(wanted, factors, numbers)
     columns = {
         name: pd.Categorical(values, categories=sorted(set(values), key=reference_first))
         for name, values in factors.items()
     }
     # Codes of categories are named as in the table: 2, not 2.0.
     codes = {
-        name: _as_codes(numbers[name]) for name in categorical_columns(formula) if name in numbers
+        name: as_codes(numbers[name]) for name in categorical_columns(formula) if name in numbers
     }
     frame = pd.DataFrame({**numbers, **codes, **columns})
     try:
@@ -181,7 +190,7 @@ def make_design(
     matrix = np.asarray(model, dtype=float)
     if "Intercept" not in spec.column_names:
         raise InputError(f"the formula {formula!r} removes the intercept; tests need it")
-    _check_rank(matrix, spec.column_names, factors)
+    _check_rank(matrix, spec.column_names, {**factors, **codes})
     tested, weights = _tested(spec, test, contrast)
     block_of = None if blocks is None else _blocks(blocks, factors, numbers, weights, matrix)
     if len(subjects) < matrix.shape[1] + _FEWEST_RESIDUAL:
@@ -191,6 +200,7 @@ def make_design(
             "than columns are needed; leave out covariates"
         )
     tested_factors = _tested_factors(spec, weights, {**factors, **numbers, **codes})
+    groups = tuple("/".join(map(str, each)) for each in zip(*tested_factors.values(), strict=True))
     return Design(
         formula=formula,
         columns=tuple(spec.column_names),
@@ -201,8 +211,11 @@ def make_design(
         subjects=tuple(subjects),
         left_out=left_out,
         notes=(
-            *_notes(tested, factors, block_of),
+            *_notes(tested_factors, groups, block_of),
             *_one_sided(tested_factors, wanted, factors, blocks),
+            *notes_on_missing(
+                {name: numbers[name] for name in wanted if name in numbers}, subjects
+            ),
         ),
         groups=tuple(
             "/".join(map(str, each)) for each in zip(*tested_factors.values(), strict=True)
@@ -211,7 +224,7 @@ def make_design(
     )
 
 
-def _check_formula(formula: str) -> None:
+def _check_formula(formula: str, names: Sequence[str]) -> None:
     """Refuse what is not a formula of columns."""
     if not formula.strip():
         raise InputError(
@@ -230,26 +243,36 @@ def _check_formula(formula: str) -> None:
     for name in _CALL.findall(formula):
         if name not in _FUNCTIONS:
             raise InputError(
-                f"the formula {formula!r} calls {name!r}; it may call {listed(_FUNCTIONS, 9)}"
+                f"the formula {formula!r} calls {name!r}; it may call {listed(_FUNCTIONS, 9)}. The "
+                f"columns are {listed(names, 12)}"
             )
+    for name in _FUNCTIONS:
+        if name in names and re.search(rf"\b{name}\b(?!\s*\()", formula):
+            raise InputError(f"column {name!r} has the name of a function of formulas; rename it")
 
 
 def categorical_columns(formula: str) -> list[str]:
     """The columns that a formula takes as categories whatever their values: ``C(name)``."""
-    return re.findall(r"\bC\(\s*(\w+)", formula)
+    return _columns_within(formula, ("C",))
+
+
+def _columns_within(formula: str, functions: Sequence[str]) -> list[str]:
+    """The columns that are the first argument of one of some functions."""
+    return re.findall(rf"\b(?:{'|'.join(functions)})\(\s*(\w+)", formula)
 
 
 def formula_columns(formula: str, names: Sequence[str]) -> list[str]:
     """The columns of the table that a formula needs, in its order; refuse what is no formula."""
     import formulaic
 
-    _check_formula(formula)
-
+    _check_formula(formula, names)
     try:
         parsed = formulaic.Formula(formula)
     except Exception as error:  # whatever a parser of formulas raises
-        reason = str(error).splitlines()[0]
-        raise InputError(f"{formula!r} is not a formula: {reason}") from error
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise InputError(
+            f"{formula!r} is not a formula: {reason}. Join columns with +; they are {listed(names, 12)}"
+        ) from error
     # The parser overlooks variables within its own functions, such as center(age).
     inside = {
         name for name in names if re.search(rf"\(\s*{re.escape(name)}\s*[,)]", formula) is not None
@@ -261,49 +284,6 @@ def formula_columns(formula: str, names: Sequence[str]) -> list[str]:
     if not needed:
         raise InputError(f"the formula {formula!r} has no column of the table")
     return sorted(needed, key=lambda name: re.search(rf"\b{re.escape(name)}\b", formula).start())  # type: ignore[union-attr]
-
-
-def _numbers(values: Sequence[Any]) -> np.ndarray | None:
-    """The values as numbers, or None if one of them is not a finite number."""
-    try:
-        found = np.array([float(value) for value in values])
-    except (TypeError, ValueError):
-        return None
-    return found if np.isfinite(found).all() else None
-
-
-def _as_codes(values: np.ndarray) -> np.ndarray:
-    """Whole numbers as integers; others as they are."""
-    return values.astype(np.int64) if (values == np.round(values)).all() else values
-
-
-def _check_values(
-    wanted: Sequence[str], factors: Mapping[str, np.ndarray], numbers: Mapping[str, np.ndarray]
-) -> None:
-    """Refuse columns that cannot tell anything."""
-    for name in wanted:
-        values = factors.get(name, numbers.get(name))
-        assert values is not None
-        if len(set(values.tolist())) == 1:
-            raise InputError(
-                f"column {name!r} is {values[0]!s} in all subjects, so that nothing can be told of it; "
-                "leave it out of the formula"
-            )
-    for name, labels in factors.items():
-        if name not in wanted:
-            continue
-        counts = Counter(labels.tolist())
-        rare = [label for label, count in counts.items() if count == 1]
-        if len(counts) == len(labels):
-            raise InputError(
-                f"column {name!r} has another text in every subject ({listed(labels, 3)}); a covariate "
-                "has numbers, or categories with several subjects each"
-            )
-        if rare:
-            raise InputError(
-                f"category {rare[0]!r} of column {name!r} has one subject; at least two are needed. "
-                "Join it with another category, or leave the subject out"
-            )
 
 
 def _check_rank(
@@ -319,13 +299,31 @@ def _check_rank(
         others = [
             columns[j] for j in range(k) if abs(solution[j]) > 1e-6 and columns[j] != "Intercept"
         ]
-        hint = ""
-        if any(columns[k].startswith(name) for name in factors):
-            hint = " (such as a site that has one group only: then the two cannot be told apart)"
+        pair = _confounded([columns[k], *others], factors)
+        if pair:
+            first, second = map(repr, pair)
+            raise InputError(
+                f"{first} and {second} are confounded: all subjects with the same {first} have the same "
+                f"{second}, so that their effects cannot be told apart; leave one of them out"
+            )
         raise InputError(
             f"the column {columns[k]!r} of the design is explained by "
-            f"{listed(others) or 'the intercept'}{hint}; leave one of them out"
+            f"{listed(others) or 'the intercept'}; leave one of them out"
         )
+
+
+def _confounded(
+    columns: Sequence[str], factors: Mapping[str, np.ndarray]
+) -> tuple[str, str] | None:
+    """Two columns of the table, of which the first decides the second; the first column is sought."""
+    terms = [re.sub(r"^C\((\w+).*\)$", r"\1", column.partition("[")[0]) for column in columns]
+    own, *others = dict.fromkeys(term for term in terms if term in factors) or [""]
+    for other in others:
+        for first, second in ((own, other), (other, own)):
+            both = set(zip(factors[first].tolist(), factors[second].tolist(), strict=True))
+            if len(both) == len(set(factors[first].tolist())):
+                return first, second
+    return None
 
 
 def _tested(spec: Any, test: str | None, contrast: str | None) -> tuple[str, np.ndarray]:
@@ -337,8 +335,13 @@ def _tested(spec: Any, test: str | None, contrast: str | None) -> tuple[str, np.
         try:
             weights = np.atleast_2d(spec.get_linear_constraints(contrast).constraint_matrix)
         except Exception as error:  # whatever a parser of formulas raises
+            reason = (
+                f"there is no column {error} in the design"
+                if isinstance(error, KeyError)
+                else error
+            )
             raise InputError(
-                f"the contrast {contrast!r} cannot be used: {error}. The columns are "
+                f"the contrast {contrast!r} cannot be used: {reason}. The columns are "
                 f"{listed(columns, 12)}"
             ) from error
         if not weights.any(axis=1).all() or np.linalg.matrix_rank(weights) < len(weights):
@@ -348,7 +351,9 @@ def _tested(spec: Any, test: str | None, contrast: str | None) -> tuple[str, np.
     names = [name for name in terms if name != "1"]
     chosen = names[0] if test is None else test.replace(" ", "")
     if chosen not in names:
-        raise unknown_name(chosen, names, "term of the formula")
+        raise InputError(
+            f"there is no term of the formula named {chosen!r}; the terms are {listed(names, 12)}"
+        )
     return chosen, np.eye(len(columns))[terms[chosen]]
 
 
@@ -384,17 +389,17 @@ def _blocks(
     return found
 
 
-def _notes(tested: str, factors: Mapping[str, np.ndarray], blocks: np.ndarray | None) -> list[str]:
-    """What a reader should know: small groups, blocks that do not count."""
+def _notes(
+    factors: Mapping[str, np.ndarray], groups: Sequence[str], blocks: np.ndarray | None
+) -> list[str]:
+    """What a reader should know: small groups of the tested ``factors``, blocks that do not count."""
     notes = []
-    if tested in factors:
-        counts = Counter(factors[tested].tolist())
-        small = [label for label, count in counts.items() if count < 8]
-        if small:
-            notes.append(
-                f"{listed(small)} of {tested!r} have fewer than eight subjects: only very large "
-                "differences can be found"
-            )
+    small = [label for label, count in Counter(groups).items() if count < _SMALL]
+    if small:
+        notes.append(
+            f"{listed(small)} of {' and '.join(map(repr, factors))} have fewer than eight subjects: "
+            "only very large differences can be found"
+        )
     if blocks is not None:
         sizes = np.bincount(blocks)
         if (sizes == 1).any():

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mtgbn._utils.arguments import check_count
+from mtgbn._utils.labels import is_missing
 from mtgbn.compare.cohort import Cohort
 from mtgbn.compare.design import Design, categorical_columns, make_design
 from mtgbn.compare.design_effect import effect_in_words
@@ -28,6 +29,9 @@ from mtgbn.learn import MTGBN
 
 # A covariate with at most this number of different whole numbers may be a code of categories.
 _MOST_CODES = 6
+
+# Columns that say whose row it is, besides the one with the name of the data.
+_PERSON_COLUMNS = ("participant_id", "subject_id", "participant", "subject", "person", "patient_id")
 
 # A name of a column in a formula, and not the name of a function.
 _NAME = re.compile(r"\b[^\W\d]\w*\b(?!\s*\()")
@@ -77,6 +81,7 @@ class Plan(NamedTuple):
     covariates: dict[str, dict[str, str]]  # the same of the columns that the design uses
     effect: str  # what a positive effect means
     notes: tuple[str, ...]
+    first_notes: tuple[str, ...]  # those that the comparison gives again at its end
 
 
 def plan_design(
@@ -85,6 +90,7 @@ def plan_design(
     """Make the design of the subjects with data; refuse what cannot be tested."""
     texts = [each for each in (question.formula, *question.tests.values()) if each]
     table, spelling = spelled_values(cohort.tasks.names, participants, texts)
+    _refuse_repeated_persons(table, question.blocks)
     formula = question.formula
     if formula is None:
         assert participants.column is not None
@@ -113,6 +119,7 @@ def plan_design(
         covariates=covariates,
         effect=effect_in_words(design),
         notes=tuple(notes),
+        first_notes=(*people.notes, *exchanged.notes),
     )
 
 
@@ -124,6 +131,7 @@ def spelled_values(
     Also returns the spelling of every column of the table.
     """
     spelling = _spelling(next(iter(participants.values.values())), texts)
+    _refuse_same_spelling(spelling, texts, participants.source)
     table = {}
     for task in tasks:
         owner = participant_of(task, participants.values)
@@ -159,6 +167,34 @@ def _spelling(columns: Sequence[str] | Mapping[str, Any], texts: Sequence[str]) 
     }
     names = {column: re.sub(r"\W+", "_", column) for column in columns}
     return {column: given.get(name, name) for column, name in names.items()}
+
+
+def _refuse_same_spelling(spelling: Mapping[str, str], texts: Sequence[str], source: str) -> None:
+    """Refuse columns that a formula cannot tell apart, such as 'mean fd' and 'mean_fd'."""
+    used = {word for text in texts for word in _NAME.findall(text)}
+    first: dict[str, str] = {}
+    for column, name in spelling.items():
+        if name in used and first.setdefault(name, column) != column:
+            raise InputError(
+                f"{name!r} may be the column {first[name]!r} or {column!r} of {source!r}; rename one"
+            )
+
+
+def _refuse_repeated_persons(table: Mapping[str, Mapping[str, str]], blocks: str | None) -> None:
+    """Refuse several rows of one person, which are not independent subjects."""
+    columns = next(iter(table.values()))
+    for name in (each for each in _PERSON_COLUMNS if each in columns and each != blocks):
+        first: dict[str, str] = {}
+        for task, values in table.items():
+            person = values[name]
+            if is_missing(person) or person_of(task) == person_of(first.setdefault(person, task)):
+                continue
+            raise InputError(
+                f"by column {name!r}, {first[person]!r} and {task!r} are both of {person!r}, and "
+                f"sessions of one person are not independent subjects. Name them sub-{person}_ses-1, "
+                f"sub-{person}_ses-2, so that they are averaged, or exchange sessions within a person "
+                f"(--blocks {name})"
+            )
 
 
 def _group_formula(column: str, labels: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from mtgbn._utils.labels import NO_VALUE, is_control
+from mtgbn._utils.labels import NO_VALUE, check_alike, is_control
 from mtgbn._utils.tables import read_records
 from mtgbn.errors import InputError
 
@@ -56,6 +56,8 @@ def read_participants(
         label = "" if column is None else record[column]
         labels[name] = None if label.lower() in NO_VALUE else label
         values[name] = {key: cell for key, cell in record.items() if key != ids}
+    if column is not None:
+        check_alike([label for label in labels.values() if label is not None], column)
     return Participants(str(file), column, labels, values)
 
 

@@ -299,6 +299,7 @@ def _design_job(
         f"Left out: {name}: has no value in column {column!r}."
         for name, column in plan.design.left_out.items()
     ]
+    told = [f"Note: {note}." for note in plan.first_notes]
 
     def run(*, folder: Path, **options: Any) -> DesignStudy:
         with without_convergence_warnings():  # the result has them
@@ -315,7 +316,8 @@ def _design_job(
 
     def sentences(study: DesignStudy) -> list[str]:
         warned = [f"Warning: {each}." for each in fit_warnings(study)]
-        return [*study.in_words(), f"Effect: {plan.effect}.", *warned]
+        words = [line for line in study.in_words() if line not in told]
+        return [*words, f"Effect: {plan.effect}.", *warned]
 
     return _Job(
         settings={"design": _said(question) | {"formula": plan.formula, "sets": sets}},
@@ -324,7 +326,7 @@ def _design_job(
         covariates=plan.covariates,
         about={"effect": plan.effect},
         notes=plan.notes,
-        first_sentences=tuple(first),
+        first_sentences=(*first, *told),
     )
 
 
