@@ -314,7 +314,11 @@ COVARIATES = {
 
 
 def strength_tests(
-    strengths: np.ndarray, design: Design, pairs: np.ndarray, seed: Sequence[int]
+    strengths: np.ndarray,
+    design: Design,
+    pairs: np.ndarray,
+    seed: Sequence[int],
+    n_permutations: int = N_PERMUTATIONS,
 ) -> Tests:
     """The tests of `compare_design`, for any strengths (m, connections)."""
     return contrast_tests(
@@ -322,7 +326,7 @@ def strength_tests(
         pairs=pairs,
         blocks=design.blocks,
         variance_groups=design.variance_groups,
-        n_permutations=N_PERMUTATIONS,
+        n_permutations=n_permutations,
         random_state=np.random.SeedSequence(seed),
     )
 
@@ -424,7 +428,7 @@ PARTS = {
             "KS, single connections",
         ],
         validity_cells,
-        n_groupings=5,
+        n_groupings=8,
     ),
     "covariates": Part(
         COVARIATES, ["any found", "driven found", "others found"], covariate_cells, n_groupings=1

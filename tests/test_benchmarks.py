@@ -1,12 +1,17 @@
 """The benchmarks of accuracy, quickly: what the documents claim, on a problem of each kind."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
+from scipy import stats
 
 from benchmarks import (
     adaptive,
     autocorrelated,
     calibration,
+    design_power,
+    designs,
     group_differences,
     missing,
     one_patient,
@@ -165,3 +170,57 @@ def test_groups_that_do_not_differ_are_rarely_told_apart():
     """The smallest of 20 exchangeable values in 8 data sets: three or more once in 180 times."""
     results = [two_groups.measure_null(seed)["p"] for seed in range(8)]
     assert np.sum(np.array(results) <= 0.05) <= 2
+
+
+def test_groups_are_drawn_from_their_distribution_given_ages_and_sites():
+    """Two of five are patients: all ten groupings, with weights from the density of ages."""
+    ages, gap = np.array([-1.0, -0.5, 0.0, 0.4, 1.5]), 1.0
+    names = list("abcde")
+    people = designs.values_by_name(
+        names, group=["patient"] * 2 + ["control"] * 3, age=ages.tolist(), site=list("xxxyy")
+    )
+    chosen = list(combinations(range(5), 2))
+    density = [
+        np.prod(stats.norm.pdf(ages, np.where(np.isin(range(5), each), gap / 2, -gap / 2)))
+        for each in chosen
+    ]
+    rng = np.random.default_rng(0)
+    drawn = [designs.older_patients(people, rng, gap) == "patient" for _ in range(4000)]
+    counts = [sum(is_patient[list(each)].all() for is_patient in drawn) for each in chosen]
+    expected = np.array(density) / np.sum(density) * len(drawn)
+    assert stats.chisquare(counts, expected).pvalue > 1e-3
+    for _ in range(20):
+        groups = designs.within_sites(people, rng)
+        assert sorted(groups[:3]) == ["control", "patient", "patient"]
+
+
+@pytest.mark.parametrize(
+    "row", ["15 v 15, 11 regions", "two sites, one with three times the noise"]
+)
+def test_groupings_without_a_difference_are_rarely_told_apart(row):
+    """One fit, 60 groupings: more than nine at the level .05 once in 1,000 times."""
+    found = designs.measure(designs.VALIDITY[row], 0, n_groupings=60)
+    for name, outcomes in found.items():
+        if name != "site left out":
+            assert len(outcomes) == 60
+            assert sum(each.p_family.min() <= designs.LEVEL for each in outcomes) <= 9
+
+
+def test_an_age_that_mimics_groups_is_removed():
+    row = designs.COVARIATES["age drives three connections, patients older"]
+    studies = [designs.measure(row, seed) for seed in range(2)]
+    hits = {
+        name: sum(np.sum(found[name][0].p_family <= designs.LEVEL) for found in studies)
+        for name in row.tests
+    }
+    assert hits["age left out"] > 0
+    assert hits["age in the formula"] == 0
+
+
+def test_altered_connections_are_found_by_a_design():
+    found = design_power.measure("three gained, 11 regions", 0)
+    own = found.pop(design_power.OWN)
+    assert own.altered_found == 1
+    for each in found.values():
+        assert own.altered_found >= each.altered_found
+        assert own.area >= each.area - 0.01
