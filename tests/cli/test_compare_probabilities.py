@@ -44,7 +44,7 @@ def whole(study, tmp_path_factory):
 def test_the_answer_is_in_the_output_the_files_and_on_the_page(whole):
     out, output = whole
     shown = re.sub(r"\s+", " ", output)
-    assert "who has a connection: groups: 8 control, 8 patient. Of 10 pairs" in shown
+    assert "who has a connection: groups: 8 control, 8 patient. Of 10 connections" in shown
     assert "v3 - v4: patient minus control +0." in shown
     sidecar = json.loads((out / "differences.json").read_text())
     lines = (out / "differences.tsv").read_text().splitlines()

@@ -123,7 +123,9 @@ def test_the_tests_are_those_of_the_blind_fit_and_the_second_fit_has_the_same_si
 
 def test_the_table_has_both_answers_and_says_what_is_not_held_constant(study, tmp_path):
     words = "\n".join(study.in_words())
-    assert "who has a connection: groups: 7 control, 7 patient. Of 6 pairs, 1 is diff" in words
+    assert (
+        "who has a connection: groups: 7 control, 7 patient. Of 6 connections, 1 is diff" in words
+    )
     assert "'age' is not held constant in these probabilities." in words
     content = read_comparison(write_study(study, tmp_path).parent)
     rows = content.tables["differences"].records

@@ -96,7 +96,7 @@ def differences_in_words(
     differences: GroupDifferences, template: str, nuisance: tuple[str, ...]
 ) -> list[str]:
     """What is known of who has a connection, in sentences; ``nuisance`` are the design's covariates."""
-    first, *rest = differences.in_words()
+    first, *rest = differences.in_words(noun="connection")
     lines = [f"{template}, who has a connection: {first[0].lower()}{first[1:]}", *rest]
     if nuisance:
         lines.append(

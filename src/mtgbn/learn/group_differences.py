@@ -23,7 +23,7 @@ _MOST_BETWEEN_CHAINS = 0.5
 _GRID = np.arange(1 - N_PLACES, N_PLACES) / (N_PLACES - 1)
 _NO_DIFFERENCE = N_PLACES - 1
 _TAIL = 0.025
-_ROUNDING = 1e-12
+_DIGITS, _ROUNDING = 12, 1e-12
 
 OUTCOMES = ("different", "the same", "undecided")
 
@@ -93,7 +93,8 @@ class GroupDifferences(NamedTuple):
     @property
     def means(self) -> np.ndarray:
         """Posterior mean of the difference of the frequencies, (p, p)."""
-        return _without_diagonal(self.distribution @ _GRID, 0.0)
+        means = np.round(self.distribution @ _GRID, _DIGITS) + 0.0  # 0, where signs cancel
+        return _without_diagonal(means, 0.0)
 
     @property
     def intervals(self) -> tuple[np.ndarray, np.ndarray]:
@@ -188,21 +189,22 @@ class GroupDifferences(NamedTuple):
             distribution=self.distribution[..., ::-1],
         )
 
-    def in_words(self, most: int = 5) -> list[str]:
-        """How many pairs are different, and which."""
+    def in_words(self, most: int = 5, noun: str = "pair") -> list[str]:
+        """How many pairs are different, and which; ``noun`` is what a pair is called."""
         first, second = self.labels
         records = self.records
         counts = {name: sum(row["outcome"] == name for row in records) for name in OUTCOMES}
         found = records[: counts["different"]]
         is_one = len(found) == 1
         line = (
-            f"Groups: {self.sizes[0]} {first}, {self.sizes[1]} {second}. Of {len(records)} pairs, "
+            f"Groups: {self.sizes[0]} {first}, {self.sizes[1]} {second}. Of {len(records)} {noun}s, "
             f"{len(found) or 'none'} {'is' if is_one or not found else 'are'} different between the "
             f"groups (probability at least {LEAST_PROBABILITY:g}), {counts['the same']} the same, "
             f"{counts['undecided']} undecided"
         )
         if found:
-            line += f"; of those called different, {found[-1]['fdr']:.1%} are expected to be wrong"
+            wrong = at_least_a_permille(found[-1]["fdr"])
+            line += f"; of those called different, {wrong} are expected to be wrong"
         return [
             f"{line}.",
             *(
@@ -212,6 +214,11 @@ class GroupDifferences(NamedTuple):
                 for row in found[:most]
             ),
         ]
+
+
+def at_least_a_permille(share: float) -> str:
+    """A share in percent with one digit; a smaller one is not 0."""
+    return "less than 0.1%" if share < 0.001 else f"{share:.1%}"
 
 
 def differences_of(

@@ -4,6 +4,7 @@ from typing import Any
 
 from mtgbn._utils.described_table import DescribedTable
 from mtgbn._utils.names import listed
+from mtgbn.learn.group_differences import at_least_a_permille
 from mtgbn.report.design_words import MOST_NAMES, count_of, in_a_row, p_value
 from mtgbn.report.references import Citations
 
@@ -54,7 +55,7 @@ def _sentences(rows: list[Record], described: dict[str, Any]) -> list[str]:
         f"Of {count_of(len(rows), 'connection')}, {number or 'none'} "
         f"{'is' if number in (0, 1) else 'are'} different (probability of at least {least:g}), "
         f"{counts['the same']} {'is' if counts['the same'] == 1 else 'are'} the same, and "
-        f"{counts['undecided']} {'is' if counts['undecided'] == 1 else 'are'} undecided."
+        f"{counts['undecided'] or 'none'} {'is' if counts['undecided'] in (0, 1) else 'are'} undecided."
     ]
     found = [row for row in rows if row["outcome"] == "different"]
     second, first = described["labels"][::-1]
@@ -70,7 +71,8 @@ def _sentences(rows: list[Record], described: dict[str, Any]) -> list[str]:
         sentences.append(f"{len(found) - MOST_NAMES} more are in the table.")
     if found:
         sentences.append(
-            f"Of those called different, {100 * float(found[-1]['fdr']):.1f} % are expected to be wrong."
+            f"Of those called different, {at_least_a_permille(float(found[-1]['fdr']))} are expected to "
+            "be wrong."
         )
     held = described["not_held_constant"]
     if held:
