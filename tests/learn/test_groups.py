@@ -7,7 +7,7 @@ from scipy.special import logsumexp
 
 from mtgbn import MTGBN, Tasks
 from mtgbn.errors import InputError
-from mtgbn.learn.group_differences import GroupDifferences
+from mtgbn.learn.group_differences import GroupDifferences, warnings_of_groups
 from mtgbn.learn.groups import read_groups
 from mtgbn.model.pair_kinds import FREQUENCIES, LEAST_DIFFERENCE, N_PLACES
 
@@ -132,6 +132,21 @@ def test_the_same_needs_evidence_of_the_pair_itself():
     assert outcome(0.04, 0.5) == "the same"
     # Only because hardly any pair is different.
     assert outcome(0.04, 0.04) == "undecided"
+
+
+def test_groups_of_few_members_and_chains_that_disagree_are_named():
+    groups = read_groups(["a"] * 5 + ["b"] * 6, [f"t{k}" for k in range(11)])
+    found = some_differences()
+    everybody = np.ones(11, dtype=bool)
+    assert warnings_of_groups(found, groups, everybody) == []
+    some = everybody.copy()
+    some[6:10] = False
+    (warning,) = warnings_of_groups(found, groups, some)
+    assert "only 2 of 6 tasks of group 'b' share" in warning
+    apart = np.zeros((4, 4))
+    apart[1, 3] = apart[3, 1] = 0.6
+    (warning,) = warnings_of_groups(found._replace(between_chains=apart), groups, everybody)
+    assert "different between the groups: b - d. Raise n_rounds" in warning
 
 
 # All join a - b, the second group b - c, half of both groups c - d.
@@ -277,6 +292,18 @@ def test_groups_belong_to_the_checkpoint(tmp_path):
     np.testing.assert_array_equal(resumed.differences_.distribution, whole.distribution)
     # A fit without groups leaves no differences of the fit before.
     assert not hasattr(resumed.fit(tasks), "differences_")
+
+
+@pytest.mark.filterwarnings("ignore::mtgbn.errors.ConvergenceWarning")
+def test_groups_may_lack_values():
+    arrays = np.random.default_rng(6).normal(size=(8, 40, 3))
+    arrays[:, :, 1] += arrays[:, :, 0]
+    arrays[2, 3:6, 1] = np.nan
+    arrays[5, :, 2] = np.nan
+    options = {"missing": "em", "n_rounds": 40}
+    found = estimator(**options).fit(arrays, groups=["b", "a"] * 4).differences_
+    assert found.sizes == (4, 4)
+    np.testing.assert_allclose(found.distribution[np.triu_indices(3, 1)].sum(axis=-1), 1.0)
 
 
 def test_a_new_task_is_learned_though_its_group_is_not_known(fitted):
