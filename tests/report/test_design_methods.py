@@ -6,6 +6,7 @@ from html import unescape
 from importlib.metadata import version
 from typing import NamedTuple
 
+import naive
 import numpy as np
 import pandas as pd
 import pytest
@@ -33,6 +34,7 @@ SAYS = {
     "zalesky2010": "network-based statistic",
     "smith2009": "threshold-free enhancement",
     "shrout1979": "intraclass correlation",
+    "smyth2004": "moderated by empirical Bayes",
 }
 
 
@@ -292,7 +294,13 @@ def test_the_statistic_that_is_named_is_the_one_in_the_table(made):
     values = made.table[column].to_numpy()
     first, second = sorted(set(values))
     z = np.arctanh(made.strengths.iloc[:, 3:].to_numpy().T)
-    expected = stats.ttest_ind(z[values == second], z[values == first], equal_var=False).statistic
+    groups = [z[values == label] for label in (first, second)]
+    assert "variances of the connections were moderated by empirical Bayes" in made.text
+    squared_errors = [
+        np.array(naive.moderated(each.var(axis=0, ddof=1).tolist(), len(each) - 1)[0]) / len(each)
+        for each in groups
+    ]
+    expected = (groups[1].mean(axis=0) - groups[0].mean(axis=0)) / np.sqrt(sum(squared_errors))
     keys = ["source", "target"]
     found = made.strengths[keys].merge(made.connections, on=keys, how="left")
     np.testing.assert_allclose(found.statistic, expected, rtol=1e-6)
@@ -305,15 +313,11 @@ def test_the_threshold_has_the_p_value_that_is_said(made):
         r"network-based statistic \[\d+\] \((.+?) of at least ([\d.]+), which has p = 0.001",
         made.text,
     ).groups()
-    columns = {"t": 3}  # intercept, sex, age
-    tail = {
-        "|z|": lambda x: 2 * stats.norm.sf(x),
-        "|t|": lambda x: 2 * stats.t.sf(x, M - columns["t"]),
-        "chi-square per degree of freedom": lambda x: stats.chi2.sf(2 * x, 2),
-    }[name]
-    assert tail(float(threshold)) == pytest.approx(0.001, rel=0.03)
-    expected = {"t": "|t|", "Welch's t": "|z|"}
-    assert name == expected.get(made.command.statistic, "chi-square per degree of freedom")
+    is_one = made.command.statistic != "Johansen's F"
+    assert name == ("|z|" if is_one else "chi-square per degree of freedom")
+    threshold = float(threshold)
+    tail = 2 * stats.norm.sf(threshold) if is_one else stats.chi2.sf(2 * threshold, 2)
+    assert tail == pytest.approx(0.001, rel=0.03)
 
 
 def test_references_are_cited_only_if_used(made):

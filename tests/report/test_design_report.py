@@ -547,6 +547,40 @@ def place_of(page, selector, name):
     return float(page.page.get_attribute(selector, name))
 
 
+LONG = [f"Posterior_part_of_the_middle_frontal_gyrus (Brodmann area {k}, left)" for k in range(5)]
+
+
+@pytest.fixture(scope="module")
+def long_names(tmp_path_factory):
+    """A page with long names of regions, at places at the border of the brain."""
+    places = [[-75, 0, 0], [75, 0, 0], [0, 75, 0], [0, -100, 0], [0, 0, 75]]
+    report = report_of(
+        made_study(variables=LONG),
+        about={"coordinates": dict(zip(LONG, places, strict=True))},
+    )
+    return report.save_as_html(tmp_path_factory.mktemp("long") / "page.html")
+
+
+@pytest.mark.parametrize("width", [400, 1600])
+def test_long_names_wrap_and_stay_in_the_picture(long_names, opened, width):
+    page = opened(long_names, width)
+    assert page.overflow() <= 0
+    # Both ends of a connection and its effect are seen without a scroll of the table.
+    cells = page.page.locator('[data-table="connections-0"] tbody tr').first.locator("td")
+    for number in range(3):
+        box = cells.nth(number).bounding_box()
+        assert box["x"] + box["width"] <= width
+    page.page.select_option('#brain-0 [data-part="choice"]', "2")
+    for view in ("left", "right", "front", "top"):
+        page.page.click(f'#brain-0 [data-part="{view}"]')
+        frame = page.page.locator("#brain-0 svg").bounding_box()
+        for name in page.page.locator("#brain-0 .name").all():
+            if name.evaluate("(text) => text.style.visibility") != "hidden":
+                box = name.bounding_box()  # with the white rim of the letters
+                assert box["x"] >= frame["x"] - 3
+                assert box["x"] + box["width"] <= frame["x"] + frame["width"] + 3
+
+
 def test_views_put_regions_where_they_are(in_brain, opened):
     page = opened(in_brain)
     middle = (0, -17, 8)

@@ -114,6 +114,8 @@ def design_report(comparison: ComparisonTables) -> Report:
         design=design,
         tested=tested,
         effect=about["effect"],
+        held=in_a_row(held_constant(design)),
+        sessions=bool(about["sessions"]) or unit_of(about) == "session",
         is_one_column=len(design["contrast"]) == 1,
         first_columns=_FIRST_COLUMNS,
         first_of_groups=_FIRST_OF_GROUPS,
@@ -341,7 +343,7 @@ def _diagnostics(fit: dict[str, Any]) -> list[tuple[str, str]]:
         ("edges per network", f"{fit['edges_per_subject']:.1f}"),
     ]
     if fit["nu0"] is not None:
-        facts.append(("nu0", f"{fit['nu0']:.4g}"))
+        facts.append(("weight of the other tasks, in rows (nu0)", f"{fit['nu0']:,.0f}"))
     return facts
 
 

@@ -189,13 +189,14 @@ function brainView(root, variables, coordinates, edges, level, total) {
     const taken = [];
     for (const text of names.children) {
       const { x, y } = spots[Number(text.dataset.region)];
-      const wide = 3.4 * text.textContent.length, isLeft = x < 0;
-      const left = isLeft ? x - wide - 3.5 : x + 3.5;
+      const wide = text.getComputedTextLength(), isLeft = x < 0;
+      // A long name stays within the picture, even if it then covers its region.
+      const left = Math.max(-REACH, Math.min(isLeft ? x - wide - 3.5 : x + 3.5, REACH - wide));
       const box = [left, y - 4, left + wide, y + 4];
       const isFree = taken.every((other) => (
         box[0] > other[2] || box[2] < other[0] || box[1] > other[3] || box[3] < other[1]));
       if (isFree) taken.push(box);
-      set(text, { x: isLeft ? x - 3.5 : x + 3.5, y, "text-anchor": isLeft ? "end" : "start" });
+      set(text, { x: isLeft ? left + wide : left, y, "text-anchor": isLeft ? "end" : "start" });
       text.style.visibility = isFree ? "visible" : "hidden";
     }
     const known = Object.keys(VIEWS).find((name) => VIEWS[name].every((angle, k) => angle === angles[k]));
