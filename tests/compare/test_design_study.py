@@ -1,5 +1,7 @@
 """Comparisons by a design: silent without a difference, and the altered connection first with one."""
 
+import itertools
+
 import naive
 import numpy as np
 import pandas as pd
@@ -11,6 +13,7 @@ from mtgbn.compare import compare_design
 from mtgbn.compare.design_tables import describe_design
 from mtgbn.compare.strengths import connection_strengths
 from mtgbn.errors import InputError
+from mtgbn.report import report_of
 from mtgbn.simulate import simulate_misfit
 
 LEARNER = SIG(n_restarts=1)
@@ -63,6 +66,23 @@ def test_strengths_are_tested_and_effects_are_differences_of_partial_correlation
     assert words[0].startswith("all: of 10 connections, ")
     assert "depend" in words[0]
     assert words[1].lstrip().startswith("x0 - x1: ")
+
+
+def test_too_few_subjects_are_told_that_nothing_can_be_found():
+    """Three and three have twenty orders, of which two are the observed one and its mirror image."""
+    tasks, table = cohort(m=6, effect=3.0)
+    study = compare_design(tasks, table, "group", LEARNER, n_permutations=300, random_state=1)
+    values = study.design.matrix[:, 1]
+    orders = {tuple(each) for each in itertools.permutations(values.tolist())}
+    assert study.design.n_orders == pytest.approx(len(orders))
+    assert study.design.smallest_p == pytest.approx(2 / len(orders))
+    words = " ".join(study.in_words())
+    assert "6 subjects have 20 different orders only, so that no p-value can be below 0.1" in words
+    assert "no effect of any size could have been found" in words
+    assert "would have been found with a probability" not in words
+    assert describe_design(study)["templates"]["all"]["detectable_effect"] is None
+    page = report_of(study).html
+    assert "With so few subjects no effect of any size could have been found." in page
 
 
 def test_the_fit_does_not_know_the_design():

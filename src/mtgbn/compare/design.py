@@ -5,6 +5,7 @@ terms, or a contrast of its columns, is tested. All other columns are nuisance c
 that a test could not answer is refused here, before anything is fitted.
 """
 
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -102,6 +103,24 @@ class Design(NamedTuple):
             for name, is_tested in zip(self.columns, tested, strict=True)
             if not is_tested and name != "Intercept"
         )
+
+    @property
+    def n_orders(self) -> float:
+        """Number of different orders of the subjects, within blocks if there are any."""
+        blocks = np.zeros(len(self.matrix), int) if self.blocks is None else self.blocks
+        logarithm = 0.0
+        for block in np.unique(blocks):
+            rows = np.round(self.matrix[blocks == block], 12)
+            counts = np.unique(rows, axis=0, return_counts=True)[1]
+            logarithm += math.lgamma(len(rows) + 1) - sum(math.lgamma(n + 1) for n in counts)
+        return math.exp(min(logarithm, 700.0))
+
+    @property
+    def smallest_p(self) -> float:
+        """The smallest p-value that any data could have, with all orders of the subjects."""
+        sizes = np.unique(self.matrix, axis=0, return_counts=True)[1]
+        # Two groups of the same size can change their names: every order has a twin.
+        return (2 if len(sizes) == 2 and sizes[0] == sizes[1] else 1) / self.n_orders
 
     @property
     def group_sizes(self) -> dict[str, int]:

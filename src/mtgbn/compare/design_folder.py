@@ -13,15 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from mtgbn._utils.arguments import check_count
 from mtgbn._utils.labels import is_missing
 from mtgbn.compare.cohort import Cohort
 from mtgbn.compare.design import Design, categorical_columns, make_design
 from mtgbn.compare.design_effect import effect_in_words
 from mtgbn.compare.design_groups import check_probabilities, two_groups
-from mtgbn.compare.design_study import LEVEL
+from mtgbn.compare.design_study import LEVEL, notes_on_orders
 from mtgbn.compare.participants import Participants, participant_of
 from mtgbn.compare.sessions import find_people, person_of
 from mtgbn.errors import InputError
@@ -111,7 +109,7 @@ def plan_design(
         two_groups(exchanged, people.table)
         sessions = {name: people.sessions[name] for name in exchanged.subjects}
         check_probabilities(estimator, cohort.tasks.variables, sessions)
-    notes = [*_notes_on_codes(formula, values), *_notes_on_orders(exchanged)]
+    notes = _notes_on_codes(formula, values)
     return Plan(
         formula=formula,
         table=table,
@@ -119,7 +117,7 @@ def plan_design(
         covariates=covariates,
         effect=effect_in_words(design),
         notes=tuple(notes),
-        first_notes=(*people.notes, *exchanged.notes),
+        first_notes=(*people.notes, *exchanged.notes, *notes_on_orders(exchanged)),
     )
 
 
@@ -221,26 +219,3 @@ def _notes_on_codes(formula: str, values: Mapping[str, Sequence[str]]) -> list[s
                 f"they are categories, write C({name})"
             )
     return notes
-
-
-def _notes_on_orders(design: Design) -> list[str]:
-    """Warn if there are so few different orders of the subjects that no p-value can be small."""
-    blocks = np.zeros(len(design.matrix), int) if design.blocks is None else design.blocks
-    logarithm = 0.0
-    for block in np.unique(blocks):
-        rows = np.round(design.matrix[blocks == block], 12)
-        counts = np.unique(rows, axis=0, return_counts=True)[1]
-        logarithm += math.lgamma(len(rows) + 1) - sum(math.lgamma(count + 1) for count in counts)
-    sizes = np.unique(design.matrix, axis=0, return_counts=True)[1]
-    # Two groups of the same size can change their names: every order has a twin.
-    twins = 2 if len(sizes) == 2 and sizes[0] == sizes[1] else 1
-    smallest = twins * math.exp(-logarithm)
-    if smallest <= LEVEL:
-        return []
-    persons = {person_of(name) for name in design.subjects}
-    unit = "subjects" if len(persons) == len(design.subjects) else "sessions"
-    return [
-        f"{len(design.matrix)} {unit} have {math.exp(logarithm):.0f} different orders only, so that "
-        f"no p-value can be below {smallest:.2g}: nothing can be found at the level {LEVEL:g}. Compare "
-        "more subjects"
-    ]

@@ -30,9 +30,9 @@ from mtgbn.compare.design_groups import (
 )
 from mtgbn.compare.fitting import AnyEstimator, Progress, RandomState, clone, labelled
 from mtgbn.compare.inference import Tests, contrast_tests
-from mtgbn.compare.power import detectable_effect
+from mtgbn.compare.power import Detectable, detectable_effect
 from mtgbn.compare.reliability import Reliability, half_reliability, session_reliability
-from mtgbn.compare.sessions import average_sessions, find_people
+from mtgbn.compare.sessions import average_sessions, find_people, person_of
 from mtgbn.compare.strengths import (
     check_strengths,
     connection_strengths,
@@ -262,7 +262,7 @@ def compare_design(
         table, subject, used=[*dict.fromkeys([*used, *fixed])], categories=fixed, blocks=blocks
     )
     design = make_design(people.table, formula, test=test, contrast=contrast, blocks=blocks)
-    design = design._replace(notes=(*people.notes, *design.notes))
+    design = design._replace(notes=(*people.notes, *design.notes, *notes_on_orders(design)))
     sessions = {name: people.sessions[name] for name in design.subjects}
     groups = None
     if probabilities:
@@ -406,9 +406,31 @@ def _sets_in_words(template: TestedTemplate) -> list[str]:
     ]
 
 
+def detectable(tests: Tests, design: Design) -> Detectable | None:
+    """The size of an effect that is found with a given probability; None if none can be found."""
+    if design.smallest_p > LEVEL:
+        return None
+    return detectable_effect(tests, design.matrix, design.contrast, level=LEVEL)
+
+
+def notes_on_orders(design: Design) -> list[str]:
+    """Warn if there are so few different orders of the subjects that no p-value can be small."""
+    if design.smallest_p <= LEVEL:
+        return []
+    persons = {person_of(name) for name in design.subjects}
+    unit = "subjects" if len(persons) == len(design.subjects) else "sessions"
+    return [
+        f"{len(design.matrix)} {unit} have {design.n_orders:.0f} different orders only, so that no "
+        f"p-value can be below {design.smallest_p:.2g}: nothing can be found at the level {LEVEL:g}. "
+        "Compare more subjects"
+    ]
+
+
 def _what_could_be_found(tests: Tests, design: Design) -> str:
     """The size of an effect that would have been found, without which 'none' says little."""
-    limit = detectable_effect(tests, design.matrix, design.contrast, level=LEVEL)
+    limit = detectable(tests, design)
+    if limit is None:
+        return "  With so few of them no effect of any size could have been found."
     return (
         f"  An effect of {limit.effect:.2g} in partial correlation would have been found with a "
         f"probability of {limit.power:.0%}."

@@ -15,11 +15,10 @@ from mtgbn._utils.tables import table_text
 from mtgbn.compare.connection_sets import SetTests
 from mtgbn.compare.design import Design
 from mtgbn.compare.design_effect import effect_in_words, statistic_in_words
-from mtgbn.compare.design_study import LEVEL, DesignStudy, TestedTemplate, group_means
+from mtgbn.compare.design_study import LEVEL, DesignStudy, TestedTemplate, detectable, group_means
 from mtgbn.compare.difference_tables import describe_differences, difference_tables
 from mtgbn.compare.directions import direction_support
 from mtgbn.compare.group_tables import describe_fit
-from mtgbn.compare.power import detectable_effect
 from mtgbn.compare.sessions import person_of
 from mtgbn.graphs import skeleton
 from mtgbn.tasks import Tasks
@@ -279,7 +278,7 @@ def _describe_template(template: TestedTemplate, design: Design) -> dict[str, An
     """What comparison.json says about the fit and the tests of a template."""
     estimator, tests = template.estimator, template.tests
     relatedness = getattr(estimator, "relatedness_", None)
-    limit = detectable_effect(tests, design.matrix, design.contrast, level=LEVEL)
+    limit = detectable(tests, design)
     return {
         "variables": list(template.variables),
         "fit": {
@@ -292,8 +291,9 @@ def _describe_template(template: TestedTemplate, design: Design) -> dict[str, An
         "n_connections": len(template.pairs),
         "sets": [each.first for each in template.sets if each.kind == "within"],
         "smallest_corrected_p": tests.p_any,
-        "detectable_effect": limit.effect,
-        "power": limit.power,
+        # None where there are too few subjects to find an effect of any size.
+        "detectable_effect": None if limit is None else limit.effect,
+        "power": None if limit is None else limit.power,
         "threshold_of_components": float(tests.threshold),
         "differences": describe_differences(template, design),
         "reliability": None

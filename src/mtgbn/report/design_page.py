@@ -208,7 +208,9 @@ def _answer(
     which = "" if several == 1 else f", in the first of the {several} tested columns only,"
     limit, power = described["detectable_effect"], described["power"]
     sentences.append(
-        f"An effect of about {limit:.2g} in partial correlation{which} "
+        f"With so few {unit_of(about)}s no effect of any size could have been found."
+        if limit is None
+        else f"An effect of about {limit:.2g} in partial correlation{which} "
         f"{'is' if found else 'would have been'} found with a probability of {percent(power)}."
     )
     if not described["fit"]["converged"]:
