@@ -59,6 +59,9 @@ def test_subjects_without_a_value_are_left_out_or_refused():
     assert "s4" not in design.subjects
     assert len(design.matrix) == 16
     assert make_design(table, "group").left_out == {}
+    emptied = people(iq=["" if k % 3 else "90" for k in range(18)])
+    with pytest.raises(InputError, match=r"is patient in all .* 12 subjects .* 's1', who .* 'iq'"):
+        make_design(emptied, "group + iq")
     with pytest.raises(InputError, match="2 subjects lack a value, such as 's4' in column 'years'"):
         make_design(table, "group + years", missing="error")
 

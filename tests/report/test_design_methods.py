@@ -2,8 +2,10 @@
 
 import platform
 import re
+import shlex
 from html import unescape
 from importlib.metadata import version
+from pathlib import Path
 from typing import NamedTuple
 
 import naive
@@ -197,7 +199,14 @@ def place(tmp_path_factory):
     return root, table
 
 
+# Commands of which the page's command and lines of Python are pasted and run.
+REPEATED = ("left out", "contrast", "blocks", "codes", "templates", "sessions")
+
+
 class Made(NamedTuple):
+    name: str
+    data: Path
+    out: Path
     command: Command
     text: str  # the paragraphs
     page: str
@@ -226,7 +235,17 @@ def made(request, place):
     connections, strengths = (
         pd.read_csv(out / f"{name}.tsv", sep="\t") for name in ("connections", "strengths")
     )
-    return Made(command, text, page, table, connections, strengths)
+    return Made(
+        name=request.param,
+        data=data,
+        out=out,
+        command=command,
+        text=text,
+        page=page,
+        table=table,
+        connections=connections,
+        strengths=strengths,
+    )
 
 
 def test_subjects_are_counted(made):
@@ -337,3 +356,30 @@ def test_references_are_cited_only_if_used(made):
         assert after.index(f"[{first}]") < 250
     smallest = made.connections["p_family"].min()
     assert f"is {smallest:.3g} (family-wise level 0.05" in made.page
+
+
+def code_of(page, name):
+    return page.split(f'<code id="{name}">')[1].split("</code>")[0]
+
+
+def test_what_the_page_offers_to_paste_gives_the_same_tables(made, place, tmp_path):
+    if made.name not in REPEATED:
+        return
+    places = {
+        "DATA": made.data,
+        "participants.tsv": place[0] / "participants.tsv",
+        **{f"{name}.tsv": place[0] / f"{name}.tsv" for name in ("SETS", "TEMPLATES")},
+    }
+    program, *words = shlex.split(code_of(made.page, "command"))
+    assert program == "mtgbn"
+    by_command = places | {"OUT": tmp_path / "command"}
+    result = CliRunner().invoke(cli, [str(by_command.get(word, word)) for word in words])
+    assert result.exit_code in (0, 3), result.output
+    lines = code_of(made.page, "python")
+    for name, path in (places | {"OUT": tmp_path / "python"}).items():
+        lines = lines.replace(repr(name), repr(str(path)))
+    exec(lines, namespace := {})
+    assert len(namespace["table"]) == len(made.connections)
+    for path in made.out.glob("*.tsv"):
+        for way in ("command", "python"):
+            assert (tmp_path / way / path.name).read_bytes() == path.read_bytes(), path.name

@@ -130,9 +130,10 @@ def test_numbers_that_are_not_defined_do_not_stop_the_page(study, tmp_path, open
     assert len(page.table("connections-0")["rows"]) == len(table.rows)
 
 
-def test_without_a_finding_the_size_that_would_have_been_found_is_said(tmp_path, opened):
+@pytest.mark.parametrize("width", [400, 1600])
+def test_without_a_finding_the_size_that_would_have_been_found_is_said(tmp_path, opened, width):
     study = made_study(effect=0.0)
-    page = opened(report_of(study).save_as_html(tmp_path / "page.html"), 400)
+    page = opened(report_of(study).save_as_html(tmp_path / "page.html"), width)
     assert page.overflow() <= 0
     frame = study.to_frame()
     text = page.page.text_content("#found").replace("\u00a0", " ")
@@ -676,7 +677,8 @@ def test_regions_that_differ_as_a_whole_are_said(folder, opened):
     assert page.download("regions")[1] == (folder / "regions.tsv").read_bytes()
 
 
-def test_a_thousand_regions_are_cut_to_the_smallest_p_values(study, tmp_path, opened):
+@pytest.mark.parametrize("width", [400, 1600])
+def test_a_thousand_regions_are_cut_to_the_smallest_p_values(study, tmp_path, opened, width):
     """The tables of a small study, made larger: a fit of a thousand regions would take long."""
     about, tables = comparison_tables(study)
     names = [f"region {k}" for k in range(1000)]
@@ -698,8 +700,12 @@ def test_a_thousand_regions_are_cut_to_the_smallest_p_values(study, tmp_path, op
     )
     report = design_page.design_report(ComparisonTables(about, tables))
     assert len(report.html) < 6e6
-    page = opened(report.save_as_html(tmp_path / "page.html"), 400)
+    page = opened(report.save_as_html(tmp_path / "page.html"), width)
     assert page.overflow() <= 0
+    text = page.page.text_content("#template-0")
+    assert (
+        f"connections.tsv has {len(rows):,} rows of this template; the page has the 8,000" in text
+    )
     assert "The brain has the 1,000 connections with the smallest p-values." in (
         page.page.text_content("#template-0")
     )

@@ -190,7 +190,16 @@ def make_design(
         categories=categorical_columns(formula),
         quantities=_columns_within(formula, _OF_NUMBERS),
     )
-    check_columns(wanted, factors, numbers)
+    try:
+        check_columns(wanted, factors, numbers)
+    except InputError as error:
+        if not left_out:
+            raise
+        subject, name = next(iter(left_out.items()))
+        raise InputError(
+            f"{error}. {len(left_out)} subjects without a value are left out, such as {subject!r}, who "
+            f"has none in column {name!r}"
+        ) from None
     columns = {
         name: pd.Categorical(values, categories=sorted(set(values), key=reference_first))
         for name, values in factors.items()
