@@ -61,6 +61,9 @@ def test_strengths_are_tested_and_effects_are_differences_of_partial_correlation
     np.testing.assert_allclose(frame["mean_patient"] - frame["mean_control"], frame["effect"])
     row = frame.loc[0]
     words = study.in_words()
+    n_found = int((frame["p_family"] <= 0.05).sum())
+    assert "  and 1 more." in study.in_words(most=n_found - 1)
+    assert not any("more." in line for line in study.in_words(most=n_found))
     means = f"(control {row['mean_control']:+.2f}, patient {row['mean_patient']:+.2f})"
     assert means in words[1]
     assert words[0].startswith("all: of 10 connections, ")

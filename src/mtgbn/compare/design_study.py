@@ -168,6 +168,8 @@ class DesignStudy(NamedTuple):
                     f"{_means_in_words(design, template, k)}; p = {tests.p[k]:.3g}, corrected "
                     f"{tests.p_family[k]:.3g}"
                 )
+            if len(found) > most:
+                lines.append(f"  and {len(found) - most} more.")
             lines += _sets_in_words(template)
             if template.differences is not None:
                 lines += differences_in_words(template.differences, template.name, design.nuisance)
