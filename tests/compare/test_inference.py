@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 
 from mtgbn.compare import inference
+from mtgbn.compare.power import detectable_effect
 from mtgbn.errors import InputError
 
 
@@ -318,6 +319,46 @@ def test_the_memory_of_many_connections_is_bounded():
     whole = 8 * n * len(pairs) * (2 * 6 + 2)
     assert whole > 2 * inference._PORTION
     assert most < 1.3 * inference._PORTION
+
+
+HOSTILE = {
+    "all 0": lambda y, group: np.zeros_like(y),
+    "all the same": lambda y, group: np.full_like(y, 0.3),
+    "one constant": lambda y, group: np.where(np.arange(y.shape[1]) == 0, 0.7, y),
+    "the groups themselves": lambda y, group: np.tile(14.5 * group[:, None], y.shape[1]),
+    "at the limit of Fisher's z": lambda y, group: 14.5 * np.sign(y),
+    "one group constant": lambda y, group: np.where(group[:, None] == 0, 0.1, y),
+    "tiny": lambda y, group: 1e-150 * y,
+    "one connection": lambda y, group: y[:, :1],
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+@pytest.mark.parametrize("n_groups", [2, 3])
+@pytest.mark.parametrize("own_variances", [False, True])
+def test_no_strengths_give_numbers_that_are_not_defined(kind, n_groups, own_variances):
+    """The page is made of these numbers, and JSON has neither nan nor infinity."""
+    m, rng = 18, np.random.default_rng(n_groups)
+    pairs = np.array(np.triu_indices(4, 1)).T
+    group = np.arange(m) % n_groups
+    strengths = HOSTILE[kind](rng.normal(size=(m, len(pairs))), group)
+    levels = [(group == k).astype(float) for k in range(1, n_groups)]
+    matrix = np.column_stack([np.ones(m), *levels, rng.normal(size=m)])
+    contrast = np.eye(matrix.shape[1])[1:n_groups]
+    found = inference.contrast_tests(
+        *(strengths, matrix, contrast),
+        pairs=pairs[: strengths.shape[1]],
+        variance_groups=group if own_variances else None,
+        n_permutations=40,
+        random_state=0,
+    )
+    for name, values in found._asdict().items():
+        if name == "components":
+            values = [component.p for component in values]
+        elif name in ("regions", "sets"):
+            values = np.concatenate(values)
+        assert np.isfinite(values).all(), name
+    assert np.isfinite(detectable_effect(found, matrix, contrast).effect)
 
 
 def test_too_many_columns_are_refused():

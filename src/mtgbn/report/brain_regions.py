@@ -15,14 +15,15 @@ def coordinates_of(
     Regions of the paper are known by name or by label. None if the place of a variable is unknown.
     """
     if given and all(variable in given for variable in variables):
-        return np.array([given[variable] for variable in variables], dtype=float)
+        places = np.array([given[variable] for variable in variables], dtype=float)
+        return places if np.isfinite(places).all() else None
     regions = load_regions("all")
     for names in (regions.names, regions.labels):
-        places = dict(zip(names, regions.coordinates, strict=True))
+        place_of = dict(zip(names, regions.coordinates, strict=True))
         for name in {name for name in names if names.count(name) > 1}:
-            del places[name]  # two regions have this label
-        if all(variable in places for variable in variables):
-            return np.array([places[variable] for variable in variables])
+            del place_of[name]  # two regions have this label
+        if all(variable in place_of for variable in variables):
+            return np.array([place_of[variable] for variable in variables])
     return None
 
 
