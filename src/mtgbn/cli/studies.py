@@ -225,9 +225,12 @@ def compare(context: click.Context, data: str, out: str, participants: str, **op
     subject than in controls, in how many controls it is present, a p-value and a false discovery rate)
     and alarms.tsv (how often controls would be false alarms, each against the other controls).
 
+    Several sessions of a subject, such as sub-01_ses-1 and sub-01_ses-2, are averaged and count as one
+    subject; with --blocks and a column that has the person, sessions are exchanged within a person.
+
     Subjects without a group or a covariate, with a damaged file or constant variables, or with other
-    variables or another TR than most subjects are left out and listed. After an interruption the same
-    command goes on.
+    variables or another TR than most subjects are left out and listed. What cannot be tested is refused
+    before the fit. After an interruption the same command goes on.
 
     Exit codes: 0 done, 1 bad data or settings, 2 bad usage, 3 written, but subjects with data were left
     out or a fit did not converge, 130 interrupted.
