@@ -16,6 +16,7 @@ def people(n=18, **more):
             "age": f"{rng.normal(40, 9):.1f}",
             "site": "AB"[(k // 3) % 2],
             "sex": "mf"[k % 2],
+            "change": str(k * k - 20),
             "same": "5",
             "code": f"x{k}",
             "only_a": "ab"[(k // 3) % 2],
@@ -43,6 +44,8 @@ def test_columns_are_those_of_the_formula_and_controls_are_the_reference():
 def test_terms_interactions_and_contrasts():
     design = make_design(people(), "age * sex + group", test="age:sex")
     assert design.columns[design.contrast[0].argmax()] == "age:sex[T.m]"
+    turned = make_design(people(), "age * sex + group", test="sex : age")
+    np.testing.assert_array_equal(turned.contrast, design.contrast)
     design = make_design(people(), "group", contrast="group[T.patient] - group[T.mci]")
     np.testing.assert_array_equal(design.contrast, [[0, -1, 1]])
     codes = people(dx=[str(1 + k % 3) for k in range(18)])
@@ -93,6 +96,11 @@ def test_blocks_are_those_of_the_column():
         ("group", {"contrast": "group[T.mci]", "test": "group"}, "not both"),
         ("only_a", {"blocks": "site"}, "allow no permutation"),
         ("group", {"blocks": "where"}, "there is no column named 'where'"),
+        (
+            "group + log(change)",
+            {},
+            r"'log\(change\)' of the design has no number in 's0', such as",
+        ),
     ],
 )
 def test_what_a_test_could_not_answer_is_refused(formula, options, message):

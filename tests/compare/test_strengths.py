@@ -100,3 +100,6 @@ def test_copies_are_refused_before_a_fit():
     with pytest.raises(InputError, match="'x0' and 'x2' of 'bob' are the same but for their scale"):
         check_strengths(tasks)
     check_strengths(tasks[["ann", "cy"]])
+    few = Tasks.from_any({"ann": rows[0], "cy": rows[2][:4]})
+    with pytest.raises(InputError, match="'cy' has 4 rows, too few for partial correlations"):
+        check_strengths(few)

@@ -210,12 +210,20 @@ def make_design(
     }
     frame = pd.DataFrame({**numbers, **codes, **columns})
     try:
-        model = formulaic.model_matrix(formula, frame)
+        with np.errstate(all="ignore"):
+            model = formulaic.model_matrix(formula, frame, na_action="ignore")
     except Exception as error:  # whatever a parser of formulas raises
         reason = str(error).splitlines()[0]
         raise InputError(f"the formula {formula!r} cannot be used: {reason}") from error
     spec = model.model_spec
     matrix = np.asarray(model, dtype=float)
+    if not np.isfinite(matrix).all():
+        row, column = np.argwhere(~np.isfinite(matrix))[0]
+        name = spec.column_names[column]
+        raise InputError(
+            f"the column {name!r} of the design has no number in {subjects[row]!r}, such as the "
+            "logarithm of a number that is not above 0; leave the function out"
+        )
     if "Intercept" not in spec.column_names:
         raise InputError(f"the formula {formula!r} removes the intercept; tests need it")
     _check_rank(matrix, spec.column_names, {**factors, **codes})
@@ -378,6 +386,9 @@ def _tested(spec: Any, test: str | None, contrast: str | None) -> tuple[str, np.
     terms = {str(term): list(places) for term, places in spec.term_indices.items()}
     names = [name for name in terms if name != "1"]
     chosen = names[0] if test is None else test.replace(" ", "")
+    # Terms such as group:sex have no order.
+    same = [each for each in names if sorted(each.split(":")) == sorted(chosen.split(":"))]
+    chosen = same[0] if same else chosen
     if chosen not in names:
         raise InputError(
             f"there is no term of the formula named {chosen!r}; the terms are {listed(names, 12)}"

@@ -24,6 +24,9 @@ from mtgbn.tasks import Tasks
 # Fisher's z of a partial correlation closer to 1 would not be finite.
 _LARGEST_CORRELATION = 1 - 1e-12
 
+# Fewer rows have no partial correlation given two variables with an error of its own.
+_FEWEST_ROWS = 5
+
 # A variable of which others leave less than this share of its variance is a combination of them.
 _COLLINEAR = 1e-12
 
@@ -50,7 +53,7 @@ def measure_named(name: str) -> StrengthMeasure:
 
 
 def check_strengths(tasks: Tasks) -> None:
-    """Refuse data whose strengths are undefined whatever the networks: gaps, variables that are copies.
+    """Refuse data whose strengths are undefined in nearly all networks: gaps, few rows, copies.
 
     Combinations of more variables are refused by `connection_strengths`, if they are in one family.
     """
@@ -60,7 +63,13 @@ def check_strengths(tasks: Tasks) -> None:
             f"strengths of connections need complete data, and {names} lack values; fill them in, or "
             "leave these subjects out"
         )
-    for name, scatter in zip(tasks.names, tasks.scatters, strict=True):
+    n_rows = [None] * len(tasks) if tasks.n_rows is None else tasks.n_rows.tolist()
+    for name, scatter, rows in zip(tasks.names, tasks.scatters, n_rows, strict=True):
+        if rows is not None and rows < _FEWEST_ROWS:
+            raise InputError(
+                f"{name!r} has {rows} rows, too few for partial correlations; at least {_FEWEST_ROWS} "
+                "are needed. Leave this subject out"
+            )
         deviations = np.sqrt(np.diag(scatter))
         shared = np.triu((scatter / np.outer(deviations, deviations)) ** 2, 1)
         copies = np.argwhere(shared > 1 - _COLLINEAR)
