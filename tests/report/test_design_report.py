@@ -427,7 +427,10 @@ def test_people_who_are_left_out_and_fits_that_did_not_converge_are_named(tmp_pa
     )
     assert "1 further participant had no data and was left out: x." in text
     assert "The fit did NOT converge" in page.page.text_content("#found")
-    assert "Not all fits converged: all." in page.page.text_content("#warnings")
+    warnings = page.page.text_content("#warnings")
+    assert "Not all fits converged: all." in warnings
+    assert "1 subject with data was left out. s<99>: is <empty>." in warnings
+    assert "does not make p-values too small" in page.page.text_content("#diagnostics")
     methods = page.page.text_content("#methods")
     assert "learned jointly as multitask Gaussian Bayesian networks [1]" in methods
     assert "found by expectation-maximisation" in methods

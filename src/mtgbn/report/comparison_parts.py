@@ -78,5 +78,7 @@ def warnings_of(about: dict[str, Any]) -> list[str]:
     excluded = about.get("excluded", ())
     if excluded:
         people = "; ".join(f"{each['name']}: {each['reason']}" for each in excluded)
-        warnings.append(f"{len(excluded)} with data were left out. {sentence(people)}")
+        one = len(excluded) == 1
+        who = "1 subject with data was" if one else f"{len(excluded)} subjects with data were"
+        warnings.append(f"{who} left out. {sentence(people)}")
     return warnings
