@@ -9,9 +9,10 @@ serves several groupings: the simulated one, and others that are drawn anew from
 groups have given covariates, sites and sessions. The share with any connection at the family-wise
 level .05: of the simulated groupings, beside the binomial standard error of .05, and of all groupings,
 with a standard error from the data sets' shares, because groupings of one data set depend on each
-other. The share of single connections with p up to .05, of all groupings; and a Kolmogorov-Smirnov
-test that p-values of single connections are uniform, with one connection per data set and the
-simulated grouping.
+other. The share of single connections with p up to .05, of all groupings; and Kolmogorov-Smirnov
+tests that p-values of single connections are uniform: with one connection per data set and the
+simulated grouping, and with one connection per grouping, which is a different one in every grouping of
+a data set.
 
 covariates: an age that mimics a difference between groups, a score that drives a connection as
 strongly as two groups do, and three groups. At the family-wise level .05: the share of studies with
@@ -386,6 +387,9 @@ def validity_cells(outcomes: list[list[Outcome]]) -> list[str]:
     simulated = [groupings[0] for groupings in outcomes]
     # One connection per data set: those of one data set depend on each other.
     one = [each.p[k % len(each.p)] for k, each in enumerate(simulated)]
+    # Groups that are drawn anew are nearly independent, and so are different connections.
+    several = [each for found in outcomes for each in found]
+    other = [each.p[k % len(each.p)] for k, each in enumerate(several)]
     return [
         str(len(outcomes[0])),
         f"{np.mean([each.p_family.min() <= LEVEL for each in simulated]):.3f}",
@@ -394,7 +398,8 @@ def validity_cells(outcomes: list[list[Outcome]]) -> list[str]:
             [np.mean([each.p_family.min() <= LEVEL for each in found]) for found in outcomes]
         ),
         mean_and_error([np.mean([each.p <= LEVEL for each in found]) for found in outcomes]),
-        f"{kstest(one, 'uniform').pvalue:.2f}",
+        f"{kstest(one, 'uniform').pvalue:.3f}",
+        f"{kstest(other, 'uniform').pvalue:.3f}",
     ]
 
 
@@ -425,10 +430,11 @@ PARTS = {
             "standard error of .05",
             "any found, all groupings",
             "single p up to .05",
-            "KS, single connections",
+            "KS, simulated groups",
+            "KS, all groupings",
         ],
         validity_cells,
-        n_groupings=8,
+        n_groupings=20,
     ),
     "covariates": Part(
         COVARIATES, ["any found", "driven found", "others found"], covariate_cells, n_groupings=1
