@@ -12,6 +12,7 @@ from benchmarks import (
     calibration,
     design_power,
     designs,
+    directions,
     group_differences,
     missing,
     one_patient,
@@ -224,3 +225,18 @@ def test_altered_connections_are_found_by_a_design():
     for each in found.values():
         assert own.altered_found >= each.altered_found
         assert own.area >= each.area - 0.01
+
+
+def test_directions_that_bootstrap_cohorts_support_are_mostly_right():
+    heads = [directions.measure(directions.KINDS["none"](seed), seed)[:3] for seed in (0, 1)]
+    every, _, supported = np.sum(heads, axis=0)
+    assert supported[0] >= 8
+    assert supported[1:].sum() <= 1 < every[1:].sum()
+
+
+def test_arrowheads_are_counted():
+    truth = np.zeros((3, 3), dtype=bool)
+    truth[0, 1] = truth[1, 2] = True
+    shown = np.zeros((3, 3), dtype=bool)
+    shown[0, 1] = shown[2, 1] = shown[0, 2] = True
+    assert directions.heads_of(shown, truth) == (1, 1, 1)

@@ -220,8 +220,7 @@ def test_probabilities_of_directions_come_from_the_posterior():
         source, target = (i, j) if row.forward >= 0.5 else (j, i)
         expected = estimator.edge_probabilities_[:, source, target].mean()
         assert row.support_probability == pytest.approx(expected)
-        assert row.support == pytest.approx(max(row.forward, 1 - row.forward))
-        assert row.compelled <= row.support
+        assert row.support == study.templates[0].directions[source, target]
 
 
 def test_a_plan_counts_the_orders_of_persons_and_not_of_sessions(tmp_path):

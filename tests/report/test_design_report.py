@@ -168,9 +168,9 @@ def test_tables_are_the_files_and_important_columns_come_first(folder, opened):
 def test_arrowheads_and_colours_follow_the_table(folder, opened):
     page, table = opened(folder / "report.html"), read(folder, "connections")
     is_directed = (table.joined >= design_page.LEAST_JOINED) & (
-        table.compelled >= design_page.LEAST_COMPELLED
+        table.support >= design_page.LEAST_SUPPORT
     )
-    assert 0 < is_directed.sum() < len(table)  # v0 -> v2 <- v1 is compelled, v3 - v4 is not
+    assert 0 < is_directed.sum() < len(table)  # v0 -> v2 <- v1 is told by the data, v3 - v4 is not
     page.page.select_option('#effects-0 [data-part="network"]', "1")
     view = "mtgbnViews['effects-0']"
     ends = "(edge) => [edge.source(), edge.target()].map((end) => end.data('label'))"
@@ -523,7 +523,7 @@ def test_the_brain_shows_what_the_table_has(folder, in_brain, opened):
     assert page.page.locator(f"{edges}.doubtful").count() == (table.p_family > 0.05).sum()
     assert page.page.locator(f"{edges}.negative").count() == (table.effect < 0).sum()
     is_told = (table.joined >= design_page.LEAST_JOINED) & (
-        table.compelled >= design_page.LEAST_COMPELLED
+        table.support >= design_page.LEAST_SUPPORT
     )
     assert page.page.locator(f"{edges} .head").count() == is_told.sum() > 0
     # The width of a line shows the size of its effect.

@@ -28,6 +28,7 @@ from mtgbn.compare.design_groups import (
     oriented,
     two_groups,
 )
+from mtgbn.compare.directions import bootstrap_directions
 from mtgbn.compare.fitting import AnyEstimator, Progress, RandomState, clone, labelled
 from mtgbn.compare.inference import Tests, contrast_tests
 from mtgbn.compare.power import Detectable, detectable_effect
@@ -73,6 +74,8 @@ class TestedTemplate(NamedTuple):
         Intraclass correlations of the strengths, if there are several sessions or halves were given.
     sets : tuple of ConnectionSet
         The sets of connections of ``tests.sets``, in their order.
+    directions : array (p, p)
+        Share of the bootstrap cohorts whose data direct an edge i -> j; nan with few subjects.
     with_groups : MTGBN, optional
         The second fit, which knows two groups of subjects, if probabilities were wanted.
     differences : GroupDifferences, optional
@@ -86,6 +89,7 @@ class TestedTemplate(NamedTuple):
     pairs: np.ndarray
     tests: Tests
     variances: np.ndarray
+    directions: np.ndarray
     reliability: Reliability | None = None
     sets: tuple[ConnectionSet, ...] = ()
     with_groups: MTGBN | None = None
@@ -128,9 +132,9 @@ class DesignStudy(NamedTuple):
         rate, ``p_enhanced`` the corrected p-value after threshold-free enhancement. ``strength`` is the
         mean partial correlation, ``joined`` the share of subjects with an edge in either direction,
         ``forward`` the share of these edges that go from source to target. ``support`` is the share of
-        the subjects with an edge in whom it has the more frequent direction, ``compelled`` the share in
-        whom the data also exclude the other direction. Posterior fits have ``support_probability``, the
-        mean probability of an edge with this direction. If groups are tested, ``mean_`` and the name of
+        bootstrap cohorts, whose subjects are drawn anew, in which the data direct the connection in the
+        more frequent direction. Posterior fits have ``support_probability``, the mean probability of an
+        edge with this direction. If groups are tested, ``mean_`` and the name of
         a group is its mean partial correlation. With sessions or halves, ``icc`` with
         ``icc_low`` and ``icc_high`` is the reliability of the strength.
         """
@@ -284,7 +288,7 @@ def compare_design(
     tested = []
     seeds = seed_sequence(random_state).spawn(len(parts))
     for (name, part), seed in zip(parts.items(), seeds, strict=True):
-        fit_seed, order_seed, groups_seed = seed.spawn(3)
+        fit_seed, order_seed, groups_seed, directions_seed = seed.spawn(4)
         report: Any = labelled(f"{name}, ", progress)
         fitted = clone(estimator, random_state=fit_seed).fit(part, progress=report)
         measured = _measure(part, fitted.graphs_, rows, halves)
@@ -309,6 +313,9 @@ def compare_design(
                 estimator=fitted,
                 tests=found,
                 sets=own,
+                directions=bootstrap_directions(
+                    fitted, rows, random_state=directions_seed, progress=report
+                ),
                 **measured._asdict(),
             )
         )

@@ -17,7 +17,7 @@ from mtgbn.compare.design import Design
 from mtgbn.compare.design_effect import effect_in_words, statistic_in_words
 from mtgbn.compare.design_study import LEVEL, DesignStudy, TestedTemplate, detectable, group_means
 from mtgbn.compare.difference_tables import describe_differences, difference_tables
-from mtgbn.compare.directions import direction_support
+from mtgbn.compare.directions import FEWEST_SUBJECTS, N_COHORTS, direction_support
 from mtgbn.compare.group_tables import describe_fit
 from mtgbn.compare.sessions import person_of
 from mtgbn.graphs import skeleton
@@ -57,9 +57,9 @@ CONNECTIONS = {
     "strength": "mean partial correlation of all subjects",
     "joined": "share of the subjects whose network has an edge between both, in either direction",
     "forward": "share of these edges that go from source to target; n/a without an edge",
-    "support": "share of the subjects with an edge in whom it has the more frequent direction; no "
-    "probability, because subjects are made to agree where the data leave a direction open",
-    "compelled": "share of the subjects with an edge in whom the data also exclude the other direction",
+    "support": f"share of {N_COHORTS} bootstrap cohorts, whose subjects are drawn anew, in which the "
+    "data direct the connection in the more frequent direction; n/a without an edge, and with fewer "
+    f"than {FEWEST_SUBJECTS} subjects",
 }
 _OF_POSTERIOR = {
     "support_probability": "mean probability of an edge with the more frequent direction",
@@ -182,8 +182,9 @@ def _values_of_connections(template: TestedTemplate, weights: np.ndarray) -> dic
     graphs, tests = template.estimator.graphs_, template.tests
     i, j = template.pairs.T
     joined = weights @ np.array([skeleton(graph)[i, j] for graph in graphs])
-    forward = weights @ graphs[:, i, j]
-    support = direction_support(graphs, template.pairs, _edge_probabilities(template), weights)
+    support = direction_support(
+        graphs, template.pairs, template.directions, _edge_probabilities(template), weights
+    )
     values = {
         name: getattr(tests, name)
         for name in ("effect", "low", "high", "statistic", "p", "p_family", "q", "p_enhanced")
@@ -191,9 +192,8 @@ def _values_of_connections(template: TestedTemplate, weights: np.ndarray) -> dic
     values |= {
         "strength": np.tanh(template.strengths.mean(axis=0)),
         "joined": joined / weights.sum(),
-        "forward": np.divide(forward, joined, out=np.full(len(joined), np.nan), where=joined > 0),
-        "support": support.share,
-        "compelled": support.compelled,
+        "forward": support.forward,
+        "support": support.support,
     }
     if support.probability is not None:
         values["support_probability"] = support.probability

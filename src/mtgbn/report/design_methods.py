@@ -2,8 +2,10 @@
 
 from typing import Any, NamedTuple
 
+from mtgbn.compare.directions import N_COHORTS
 from mtgbn.learn import MTGBN
 from mtgbn.report.design_differences import methods_of_differences
+from mtgbn.report.design_networks import LEAST_SUPPORT
 from mtgbn.report.design_words import (
     blocks_in_words,
     held_constant,
@@ -149,6 +151,11 @@ def _networks(about: dict[str, Any], cite: Citations) -> list[str]:
         f"The strength of every connection in every {one} was the partial correlation of its two "
         "variables given the parents in the learned networks, as Fisher's z, averaged over the "
         f"networks of all {one}s."
+    )
+    lines.append(
+        f"Directions were not tested. They are shown where the pooled data of at least "
+        f"{LEAST_SUPPORT:.0%} of {N_COHORTS} bootstrap cohorts, whose subjects are drawn with "
+        "replacement, decide for them."
     )
     if about["sessions"]:
         lines.append(

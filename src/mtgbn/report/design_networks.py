@@ -10,9 +10,9 @@ from mtgbn.report.design_words import p_value
 
 Record = dict[str, str]
 
-# A connection has an arrowhead if at least this share of the subjects has an edge, and if the data
-# exclude the other direction in at least this share of them.
-LEAST_JOINED, LEAST_COMPELLED = 0.2, 0.8
+# A connection has an arrowhead if at least the first share of the subjects has an edge, and if its
+# direction is found in at least the second share of the bootstrap cohorts.
+LEAST_JOINED, LEAST_SUPPORT = 0.2, 0.8
 
 # The movable network has no more connections than this, those with the smallest p-values.
 MOST_EDGES = 1_000
@@ -22,8 +22,8 @@ _MOST_DRAWN = 40
 
 def direction_of(row: Record) -> tuple[str, str] | None:
     """Source and target of a connection whose direction is supported; None for others."""
-    joined, compelled = (number_of(row[name]) for name in ("joined", "compelled"))
-    if not (joined >= LEAST_JOINED and compelled >= LEAST_COMPELLED):
+    joined, support = (number_of(row[name]) for name in ("joined", "support"))
+    if not (joined >= LEAST_JOINED and support >= LEAST_SUPPORT):
         return None
     ends = row["source"], row["target"]
     return ends if number_of(row["forward"]) >= 0.5 else ends[::-1]

@@ -7,14 +7,15 @@ from typing import Any
 from mtgbn._utils.described_table import DescribedTable
 from mtgbn._utils.names import listed
 from mtgbn.compare.comparison_folder import ComparisonTables
+from mtgbn.compare.directions import N_COHORTS
 from mtgbn.report import comparison_parts
 from mtgbn.report.brain_regions import coordinates_of, labels_of
 from mtgbn.report.commands import compare_command, compare_lines
 from mtgbn.report.design_differences import differences_part
 from mtgbn.report.design_methods import design_methods
 from mtgbn.report.design_networks import (
-    LEAST_COMPELLED,
     LEAST_JOINED,
+    LEAST_SUPPORT,
     MOST_EDGES,
     Record,
     connection_in_words,
@@ -127,7 +128,8 @@ def design_report(comparison: ComparisonTables) -> Report:
         subject_columns=tables["subjects"].columns,
         cut_tables=_cut(tables),
         least_joined=LEAST_JOINED,
-        least_compelled=LEAST_COMPELLED,
+        least_support=LEAST_SUPPORT,
+        n_cohorts=N_COHORTS,
         most_edges=MOST_EDGES,
         simulation=_simulation(about, connections.records),
         subjects=_subjects(about),
@@ -228,19 +230,21 @@ def _answer(
 
 def _card(row: Record, design: dict[str, Any]) -> dict[str, Any]:
     """One finding, in words."""
-    joined, compelled, support = (
-        number_of(row[name]) for name in ("joined", "compelled", "support")
-    )
-    if math.isnan(support):
+    joined, forward, support = (number_of(row[name]) for name in ("joined", "forward", "support"))
+    if math.isnan(forward):
         direction = "No subject's network has an edge between both."
     else:
         ways = [row["source"], row["target"]]
-        first, second = ways if number_of(row["forward"]) >= 0.5 else ways[::-1]
+        first, second = ways if forward >= 0.5 else ways[::-1]
         direction = (
-            f"{percent(joined)} of the subjects have an edge between both; in {percent(support)} of "
-            f"these it goes {first} → {second}, and in {percent(compelled)} the data exclude the other "
-            "direction."
+            f"{percent(joined)} of the subjects have an edge between both; in "
+            f"{percent(max(forward, 1 - forward))} of these it goes {first} → {second}."
         )
+        if not math.isnan(support):
+            direction += (
+                f" If subjects are drawn anew, the data decide for this direction in {percent(support)} "
+                "of the cohorts."
+            )
         if direction_of(row) is None:
             direction += " Which direction it has is open."
     return {
