@@ -186,7 +186,7 @@ def test_arrowheads_and_colours_follow_the_table(folder, opened):
     assert page.page.evaluate(f"{view}.edges().length") == (table.p_family <= 0.05).sum()
     limit = page.page.text_content("#template-0").replace("\u00a0", " ")
     assert "at least 20 % of the subjects have an edge" in limit
-    assert "exclude the other direction in at least 80 % of these" in limit
+    assert "the data decide for the direction in at least 80 % of 100 bootstrap cohorts" in limit
 
 
 @pytest.mark.parametrize("width", [400, 1600])
@@ -536,7 +536,7 @@ def test_the_brain_shows_what_the_table_has(folder, in_brain, opened):
     largest = table.effect.abs().max()
     np.testing.assert_allclose(widths, [0.6 + 3 * size / largest for size in sizes], atol=0.05)
     said = page.page.text_content("#template-0").replace("\u00a0", " ")
-    assert "Arrowhead: the data decide the direction in at least 80 % of the subjects" in said
+    assert "Arrowhead: the data decide for the direction in at least 80 % of the bootstrap" in said
 
 
 def test_names_in_the_brain_are_text(in_brain, opened):
