@@ -55,7 +55,9 @@ def test_the_answer_is_in_the_output_the_files_and_on_the_page(whole):
     assert float(row["probability"]) >= 0.95
     page = unescape(re.sub("<[^>]+>", "", (out / "report.html").read_text()))
     assert "A second fit, which knows the groups" in page
-    assert "v3 – v4: patient minus control +" in page
+    shares = [f"{float(row[f'share_{label}']):.0%}" for label in ("control", "patient")]
+    words = "v3 – v4: {} of the control and {} of the patient subjects have it; difference of the"
+    assert words.format(*shares) in page
     assert "in a fit that knew the groups (8 control and 8 patient) and no covariates" in page
     assert "60 rounds in each of two chains" in page
 

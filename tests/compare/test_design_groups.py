@@ -11,6 +11,7 @@ from mtgbn.compare import compare_design, write_study
 from mtgbn.compare.comparison_folder import comparison_tables, read_comparison
 from mtgbn.compare.design import make_design
 from mtgbn.compare.design_groups import two_groups
+from mtgbn.compare.difference_tables import difference_tables
 from mtgbn.errors import InputError
 
 pytestmark = pytest.mark.filterwarnings("ignore::mtgbn.errors.ConvergenceWarning")
@@ -145,3 +146,16 @@ def test_the_table_has_both_answers_and_says_what_is_not_held_constant(study, tm
         in json.loads((tmp_path / "differences.json").read_text())["difference"]["Description"]
     )
     assert "differences" not in comparison_tables(study_of(probabilities=False)).tables
+
+
+def test_shares_of_the_groups_are_means_over_their_subjects(study):
+    (found,) = difference_tables(study)
+    template = study.templates[0]
+    fitted = template.with_groups
+    is_patient = np.arange(M) % 2 == 1
+    assert [fitted.groups_[name] == "patient" for name in fitted.task_names_] == is_patient.tolist()
+    for row in found.records:
+        i, j = (template.variables.index(row[end]) for end in ("source", "target"))
+        for label, chosen in (("control", ~is_patient), ("patient", is_patient)):
+            expected = fitted.adjacency_probabilities_[chosen, i, j].mean()
+            assert float(row[f"share_{label}"]) == pytest.approx(expected, rel=1e-4, abs=1e-4)

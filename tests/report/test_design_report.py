@@ -737,3 +737,12 @@ def test_groups_of_connections_are_in_the_answer_if_no_connection_is_found():
     assert "No connection is shown to depend on 'group'." in text
     assert "But groups of connections differ as a whole" in text
     assert "those of v3 (section" in text
+
+
+def test_a_card_names_the_groups_that_differ_most():
+    design = {"contrast": [[0, 1, 0], [0, 0, 1]], "groups": {"a": 6, "b": 6, "c": 6}}
+    row = {"mean_a": "0.37", "mean_b": "0.25", "mean_c": "0.01"}
+    words = design_page._largest_difference(row, design)
+    assert words.startswith("Of the means, those of 'a' and 'c' differ most, by 0.36 ")
+    assert design_page._largest_difference(row, design | {"contrast": [[0, 1, 0]]}) == ""
+    assert design_page._largest_difference(row | {"mean_b": "n/a"}, design) == ""

@@ -1,5 +1,6 @@
 """What the effect of a comparison by a design means, in words, and the name of its statistic."""
 
+import math
 import re
 
 import numpy as np
@@ -34,6 +35,15 @@ def _reference(design: Design, column: str) -> str:
     compared = {each[len(start) : -1] for each in design.columns if each.startswith(start)}
     others = [label for label in design.group_sizes if label not in compared]
     return repr(others[0]) if len(others) == 1 else "the reference category"
+
+
+def effect_with_interval(effect: float, low: float, high: float, what: str = "") -> str:
+    """An effect with its interval; of the interval's half width one digit counts at least."""
+    if not all(map(math.isfinite, (effect, low, high))):
+        return "not defined"
+    half = (high - low) / 2
+    digits = min(max(2, -math.floor(math.log10(half))), 8) if half > 0 else 2
+    return f"{effect:+.{digits}f} ({what}{low:+.{digits}f} to {high:+.{digits}f})"
 
 
 def statistic_in_words(design: Design) -> str:

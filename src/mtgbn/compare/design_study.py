@@ -21,6 +21,7 @@ from mtgbn._utils.seeds import seed_sequence
 from mtgbn.compare.connection_sets import ConnectionSet, check_sets, connection_sets
 from mtgbn.compare.covariates import values_by_task
 from mtgbn.compare.design import Design, categorical_columns, formula_columns, make_design
+from mtgbn.compare.design_effect import effect_with_interval
 from mtgbn.compare.design_groups import (
     TwoGroups,
     check_probabilities,
@@ -166,11 +167,11 @@ class DesignStudy(NamedTuple):
             order = ranked[np.lexsort((-np.abs(tests.statistic[ranked]), tests.p[ranked]))]
             for k in order[: most if len(found) else 1]:
                 i, j = template.pairs[k]
+                effect = effect_with_interval(tests.effect[k], tests.low[k], tests.high[k])
                 lines.append(
-                    f"  {template.variables[i]} - {template.variables[j]}: {tests.effect[k]:+.2f} "
-                    f"({tests.low[k]:+.2f} to {tests.high[k]:+.2f}) in partial correlation"
-                    f"{_means_in_words(design, template, k)}; p = {tests.p[k]:.3g}, corrected "
-                    f"{tests.p_family[k]:.3g}"
+                    f"  {template.variables[i]} - {template.variables[j]}: {effect} in partial "
+                    f"correlation{_means_in_words(design, template, k)}; p = {tests.p[k]:.3g}, "
+                    f"corrected {tests.p_family[k]:.3g}"
                 )
             if len(found) > most:
                 lines.append(f"  and {len(found) - most} more.")

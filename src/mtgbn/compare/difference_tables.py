@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 from mtgbn._utils.described_table import DescribedTable, table_of
 from mtgbn.compare.design import Design
 from mtgbn.compare.design_groups import outcome_counts
@@ -34,16 +36,38 @@ def difference_tables(study: DesignStudy) -> list[DescribedTable]:
                 template.pairs, template.tests.effect, template.tests.p_family, strict=True
             )
         }
+        shares = _shares_of_groups(template)
         for row in found.records:
-            own = tests[row["source"], row["target"]]
-            rows.append([template.name, *row.values(), *own])
+            pair = row["source"], row["target"]
+            rows.append([template.name, *row.values(), *shares[pair], *tests[pair]])
     if labels is None:
         return []
     text = (
         f"Who has a connection, {labels[1]} minus {labels[0]}: from a fit that knows the groups and no "
         "covariates; the most probable differences of each template first"
     )
-    return [table_of("differences", text, {**_PLACE, **COLUMNS, **_TESTED}, rows)]
+    of_groups = {
+        f"share_{label}": f"mean posterior probability that a subject with {label!r} has the connection"
+        for label in labels
+    }
+    return [table_of("differences", text, {**_PLACE, **COLUMNS, **of_groups, **_TESTED}, rows)]
+
+
+def _shares_of_groups(template: TestedTemplate) -> dict[tuple[str, str], tuple[float, float]]:
+    """For every pair of variables, the mean probability of an edge in both groups."""
+    found, fitted = template.differences, template.with_groups
+    assert found is not None
+    assert fitted is not None
+    group_of = np.array([fitted.groups_[name] for name in fitted.task_names_])
+    first, second = (
+        fitted.adjacency_probabilities_[group_of == label].mean(axis=0) for label in found.labels
+    )
+    names = found.variables
+    return {
+        (names[i], names[j]): (float(first[i, j]), float(second[i, j]))
+        for i in range(len(names))
+        for j in range(len(names))
+    }
 
 
 def describe_differences(template: TestedTemplate, design: Design) -> dict[str, Any] | None:

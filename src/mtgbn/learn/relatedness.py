@@ -19,8 +19,8 @@ _NEARLY_ALL = 0.9
 # A share of own families below this is not worth a sentence.
 _FEW_OWN = 0.005
 _ABOUT_OWN = (
-    " Strengths are therefore nearly the same in all tasks that have a connection. Whether a task has a "
-    "connection is decided by its own data, too."
+    " The coefficients that were learned are therefore nearly the same in all tasks that have a "
+    "connection. Whether a task has a connection is decided by its own data, too."
 )
 
 

@@ -58,13 +58,14 @@ def _sentences(rows: list[Record], described: dict[str, Any]) -> list[str]:
         f"{counts['undecided'] or 'none'} {'is' if counts['undecided'] in (0, 1) else 'are'} undecided."
     ]
     found = [row for row in rows if row["outcome"] == "different"]
-    second, first = described["labels"][::-1]
+    first, second = described["labels"]
     for row in found[:MOST_NAMES]:
         sentences.append(
-            f"{row['source']} – {row['target']}: {second} minus {first} "
-            f"{float(row['difference']):+.2f} (95 % interval {float(row['low']):+.2f} to "
-            f"{float(row['high']):+.2f}) in the share of the subjects who have it; probability of a "
-            f"difference {float(row['probability']):.3f}. Its strength: corrected p = "
+            f"{row['source']} – {row['target']}: {float(row[f'share_{first}']):.0%} of the {first} and "
+            f"{float(row[f'share_{second}']):.0%} of the {second} subjects have it; difference of the "
+            f"frequencies {float(row['difference']):+.2f} (95 % interval {float(row['low']):+.2f} to "
+            f"{float(row['high']):+.2f}); probability of a difference "
+            f"{float(row['probability']):.3f}. Its strength: corrected p = "
             f"{p_value(float(row['p_family']))}."
         )
     if len(found) > MOST_NAMES:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from mtgbn.compare.design_effect import effect_with_interval
 from mtgbn.report import figures
 from mtgbn.report.design_words import p_value
 
@@ -41,13 +42,9 @@ def connection_in_words(row: Record) -> str:
 
 
 def effect_in_words(row: Record) -> str:
-    """The effect with its interval; of the interval's half width one digit counts at least."""
+    """The effect with its interval."""
     effect, low, high = (number_of(row[name]) for name in ("effect", "low", "high"))
-    if not all(map(math.isfinite, (effect, low, high))):
-        return "not defined"
-    half = (high - low) / 2
-    digits = min(max(2, -math.floor(math.log10(half))), 8) if half > 0 else 2
-    return f"{effect:+.{digits}f} (95 % interval {low:+.{digits}f} to {high:+.{digits}f})"
+    return effect_with_interval(effect, low, high, "95 % interval ")
 
 
 def means_in_words(row: Record, design: dict[str, Any]) -> str:

@@ -64,6 +64,7 @@ def design_report(comparison: ComparisonTables) -> Report:
     """Make the page about a comparison by a design."""
     about, tables = comparison
     design = about["design"]
+    is_one = len(design["contrast"]) == 1
     connections = tables["connections"]
     components = tables["components"].records
     parts, networks, texts = [], [], {}
@@ -117,7 +118,8 @@ def design_report(comparison: ComparisonTables) -> Report:
         effect=about["effect"],
         held=in_a_row(held_constant(design)),
         sessions=bool(about["sessions"]) or unit_of(about) == "session",
-        is_one_column=len(design["contrast"]) == 1,
+        is_one_column=is_one,
+        effect_name="Effect" if is_one else about["effect"].partition(": ")[2],
         first_columns=_FIRST_COLUMNS,
         first_of_groups=_FIRST_OF_GROUPS,
         columns=connections.columns,
@@ -228,6 +230,22 @@ def _answer(
     }
 
 
+def _largest_difference(row: Record, design: dict[str, Any]) -> str:
+    """Which of several tested groups differ most; empty with fewer than three."""
+    means = {label: number_of(row[f"mean_{label}"]) for label in design["groups"]}
+    if (
+        len(design["contrast"]) == 1
+        or len(means) < 3
+        or not all(map(math.isfinite, means.values()))
+    ):
+        return ""
+    low, high = min(means, key=means.__getitem__), max(means, key=means.__getitem__)
+    return (
+        f"Of the means, those of {high!r} and {low!r} differ most, by {means[high] - means[low]:.2f} "
+        "(a comparison of these two groups alone has the interval)."
+    )
+
+
 def _card(row: Record, design: dict[str, Any]) -> dict[str, Any]:
     """One finding, in words."""
     joined, forward, support = (number_of(row[name]) for name in ("joined", "forward", "support"))
@@ -236,23 +254,21 @@ def _card(row: Record, design: dict[str, Any]) -> dict[str, Any]:
     else:
         ways = [row["source"], row["target"]]
         first, second = ways if forward >= 0.5 else ways[::-1]
-        direction = (
-            f"{percent(joined)} of the subjects have an edge between both; in "
-            f"{percent(max(forward, 1 - forward))} of these it goes {first} → {second}."
-        )
-        if not math.isnan(support):
+        direction = f"{percent(joined)} of the subjects have an edge between both. "
+        if direction_of(row) is not None:
             direction += (
-                f" If subjects are drawn anew, the data decide for this direction in {percent(support)} "
-                "of the cohorts."
+                f"It goes {first} → {second}: the data decide so in {percent(support)} of the cohorts "
+                "whose subjects are drawn anew."
             )
-        if direction_of(row) is None:
-            direction += " Which direction it has is open."
+        else:
+            direction += "Its direction is open."
     return {
         "ends": [row["source"], row["target"]],
         "name": connection_in_words(row),
         "effect": effect_in_words(row),
         "p": p_value(number_of(row["p"])),
         "p_family": p_value(number_of(row["p_family"])),
+        "largest": _largest_difference(row, design),
         "strength": f"{number_of(row['strength']):+.2f}",
         "means": [
             (label, f"{number_of(row[f'mean_{label}']):+.2f}", size)
