@@ -1,5 +1,7 @@
 """From a table and a formula to a design: the right columns, and errors that name the culprit."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -53,6 +55,28 @@ def test_terms_interactions_and_contrasts():
     assert len(make_design(codes, "C(dx)").columns) == 3
 
 
+def test_a_contrast_is_accepted_if_and_only_if_a_shift_of_all_subjects_leaves_it_alone():
+    """A number that is added to all values changes a mean, and never what a permutation can test."""
+    full = make_design(people(), "group + age")
+    shift = np.linalg.lstsq(full.matrix, np.ones(18), rcond=None)[0]
+    for weights in itertools.product((-1, 0, 1), repeat=4):
+        if not any(weights):
+            continue
+        words = " ".join(
+            f"{weight:+d}*{name}"
+            for weight, name in zip(weights, full.columns, strict=True)
+            if weight
+        )
+        if abs(np.dot(weights, shift)) > 1e-9:
+            with pytest.raises(InputError, match="asks for a mean"):
+                make_design(people(), "group + age", contrast=words)
+        else:
+            found = make_design(people(), "group + age", contrast=words)
+            np.testing.assert_array_equal(found.contrast, [weights])
+    equal = make_design(people(), "group", contrast="group[T.mci] = group[T.patient]")
+    np.testing.assert_array_equal(equal.contrast, [[0, 1, -1]])
+
+
 def test_subjects_without_a_value_are_left_out_or_refused():
     ages = [str(30 + k) for k in range(18)]
     ages[4], ages[7] = "n/a", ""
@@ -94,6 +118,11 @@ def test_blocks_are_those_of_the_column():
         ("group", {"test": "age"}, "there is no term of the formula named 'age'"),
         ("group", {"contrast": "nothing"}, "The columns are 'Intercept'"),
         ("group", {"contrast": "group[T.mci]", "test": "group"}, "not both"),
+        ("group", {"contrast": "group[T.mci] = 0.5"}, "compared with 0.5, and .* leave the number"),
+        ("group", {"contrast": "group[T.mci] - group[T.patient] + 2"}, "compared with -2"),
+        ("group", {"contrast": "group[T.mci], group[T.patient] = 1"}, "compared with 1"),
+        ("group + age", {"contrast": "Intercept"}, "asks for a mean.*'age'$"),
+        ("group", {"contrast": "Intercept + group[T.mci]"}, "leave 'Intercept' out"),
         ("only_a", {"blocks": "site"}, "allow no permutation"),
         ("group", {"blocks": "where"}, "there is no column named 'where'"),
         (

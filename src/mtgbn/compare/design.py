@@ -15,6 +15,7 @@ import numpy as np
 
 from mtgbn._utils.labels import is_missing, reference_first
 from mtgbn._utils.names import listed, unknown_name
+from mtgbn.compare.design_tested import find_tested, tested_factors
 from mtgbn.compare.design_values import (
     as_codes,
     check_columns,
@@ -227,7 +228,7 @@ def make_design(
     if "Intercept" not in spec.column_names:
         raise InputError(f"the formula {formula!r} removes the intercept; tests need it")
     _check_rank(matrix, spec.column_names, {**factors, **codes})
-    tested, weights = _tested(spec, test, contrast)
+    tested, weights = find_tested(spec, test, contrast)
     block_of = None if blocks is None else _blocks(blocks, factors, numbers, weights, matrix)
     if len(subjects) < matrix.shape[1] + _FEWEST_RESIDUAL:
         raise InputError(
@@ -235,8 +236,8 @@ def make_design(
             f"({listed(spec.column_names, quote=False)}): at least {_FEWEST_RESIDUAL} more subjects "
             "than columns are needed; leave out covariates"
         )
-    tested_factors = _tested_factors(spec, weights, {**factors, **numbers, **codes})
-    groups = tuple("/".join(map(str, each)) for each in zip(*tested_factors.values(), strict=True))
+    own_factors = tested_factors(spec, weights, {**factors, **numbers, **codes})
+    groups = tuple("/".join(map(str, each)) for each in zip(*own_factors.values(), strict=True))
     return Design(
         formula=formula,
         columns=tuple(spec.column_names),
@@ -247,16 +248,14 @@ def make_design(
         subjects=tuple(subjects),
         left_out=left_out,
         notes=(
-            *_notes(tested_factors, groups, block_of),
-            *_one_sided(tested_factors, wanted, factors, blocks),
+            *_notes(own_factors, groups, block_of),
+            *_one_sided(own_factors, wanted, factors, blocks),
             *notes_on_missing(
                 {name: numbers[name] for name in wanted if name in numbers}, subjects
             ),
         ),
-        groups=tuple(
-            "/".join(map(str, each)) for each in zip(*tested_factors.values(), strict=True)
-        ),
-        variance_groups=_variance_groups(tested_factors, matrix),
+        groups=groups,
+        variance_groups=_variance_groups(own_factors, matrix),
     )
 
 
@@ -362,40 +361,6 @@ def _confounded(
     return None
 
 
-def _tested(spec: Any, test: str | None, contrast: str | None) -> tuple[str, np.ndarray]:
-    """What is tested, and its weights (r, k)."""
-    if test is not None and contrast is not None:
-        raise InputError("give a term to test or a contrast, not both")
-    columns = list(spec.column_names)
-    if contrast is not None:
-        try:
-            weights = np.atleast_2d(spec.get_linear_constraints(contrast).constraint_matrix)
-        except Exception as error:  # whatever a parser of formulas raises
-            reason = (
-                f"there is no column {error} in the design"
-                if isinstance(error, KeyError)
-                else error
-            )
-            raise InputError(
-                f"the contrast {contrast!r} cannot be used: {reason}. The columns are "
-                f"{listed(columns, 12)}"
-            ) from error
-        if not weights.any(axis=1).all() or np.linalg.matrix_rank(weights) < len(weights):
-            raise InputError(f"the contrast {contrast!r} has rows that are 0 or say the same")
-        return contrast, weights.astype(float)
-    terms = {str(term): list(places) for term, places in spec.term_indices.items()}
-    names = [name for name in terms if name != "1"]
-    chosen = names[0] if test is None else test.replace(" ", "")
-    # Terms such as group:sex have no order.
-    same = [each for each in names if sorted(each.split(":")) == sorted(chosen.split(":"))]
-    chosen = same[0] if same else chosen
-    if chosen not in names:
-        raise InputError(
-            f"there is no term of the formula named {chosen!r}; the terms are {listed(names, 12)}"
-        )
-    return chosen, np.eye(len(columns))[terms[chosen]]
-
-
 def _blocks(
     name: str,
     factors: Mapping[str, np.ndarray],
@@ -446,23 +411,6 @@ def _notes(
                 f"{int((sizes == 1).sum())} subjects are alone in their block, and do not change places"
             )
     return notes
-
-
-def _tested_factors(
-    spec: Any, weights: np.ndarray, values: Mapping[str, np.ndarray]
-) -> dict[str, np.ndarray]:
-    """The columns with categories that have a part in what is tested."""
-    has_part = set(np.flatnonzero(weights.any(axis=0)).tolist())
-    terms = [term for term, places in spec.term_indices.items() if has_part & set(places)]
-    categorical = {str(factor) for factor in spec.factor_contrasts}
-    names = {
-        str(variable)
-        for term in terms
-        for factor in term.factors
-        if str(factor) in categorical
-        for variable in spec.factor_variables[factor]
-    }
-    return {name: values[name] for name in sorted(names) if name in values}
 
 
 def _variance_groups(factors: Mapping[str, np.ndarray], matrix: np.ndarray) -> np.ndarray | None:
