@@ -650,3 +650,28 @@ def test_scheduler_gives_the_same_bytes(data, fitted, tmp_path):
     nobody = ("fit", data / "tasks", tmp_path / "x", "--scheduler", "tcp://127.0.0.1:9")
     assert "no Dask scheduler" in failure(*nobody)
     assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize("method", ["mtgbn", "sig", "avg"])
+def test_a_warning_about_time_series_is_in_the_result_and_wherever_it_is_shown(method, tmp_path):
+    rng = np.random.default_rng(0)
+    walks = rng.normal(size=(2, 80, 3)).cumsum(axis=1)
+    np.savez(tmp_path / "series.npz", a=walks[0], b=walks[1])
+    text = "rows are autocorrelated, as in a time series"
+    for name, options in (("taken", ()), ("corrected", ("--effective-samples", "bartlett"))):
+        out = tmp_path / name
+        fitting = ["--method", method, "--standardise", "--seed", 1, "--quiet", *options]
+        assert run("fit", tmp_path / "series.npz", out, *fitting).exit_code in (0, 3)
+        page = " ".join((out / "report.html").read_text().split())
+        places = {
+            "result": " ".join(json.loads((out / "result.json").read_text())["warnings"]),
+            "page": page.lower(),
+            "show": " ".join(run("show", out).output.split()),
+            "loaded": " ".join(load_result(out).warnings_),
+        }
+        assert [place for place in places if text in places[place]] == (
+            list(places) if name == "taken" else []
+        )
+        if name == "taken":
+            assert "There are no warnings." not in page
+            assert np.all(load_result(out).tasks_.independent_shares < 0.7)

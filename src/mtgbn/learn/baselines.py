@@ -1,9 +1,11 @@
 """The baselines: every task as a single task (SIG), all tasks pooled (AVG)."""
 
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from mtgbn._utils.seeds import entropy_of, seed_sequence
 from mtgbn.errors import InputError
@@ -28,6 +30,7 @@ from mtgbn.model.edge_prior import EdgePrior
 from mtgbn.model.edge_prior_setting import EdgePriorSetting, arranged, edge_prior_of
 from mtgbn.search.knowledge import Knowledge
 from mtgbn.tasks import Tasks
+from mtgbn.tasks.data_warnings import time_series
 
 
 class _Baseline(Estimator):
@@ -106,6 +109,12 @@ class _Baseline(Estimator):
             graphs = np.repeat(graphs, len(tasks), axis=0)
         return ordering.to_user(graphs, "tvv"), prior
 
+    def _warn(self) -> None:
+        """Set ``warnings_``, which are about the data only, and give them."""
+        self.warnings_ = tuple(time_series(self.tasks_))
+        for warning in self.warnings_:
+            warnings.warn(warning, ConvergenceWarning, stacklevel=3)
+
 
 class SIG(_Baseline):
     """Every task as a single task: the baseline in which nothing is shared.
@@ -137,7 +146,7 @@ class SIG(_Baseline):
     Attributes
     ----------
     graphs_, cpdags_, covariances_, coefficients_, residual_variances_, edge_prior_, min_strength_, \
-    task_names_, variables_
+    warnings_, task_names_, variables_
         As for `MTGBN`.
 
     Examples
@@ -155,6 +164,7 @@ class SIG(_Baseline):
         self.store_graphs(tasks, *self._learn(tasks, progress, pools=False))
         self._align_directions()
         self._store_parameters()
+        self._warn()
         return self
 
     def _network(self, t: int) -> Network:
@@ -183,6 +193,7 @@ class AVG(_Baseline):
         self.store_graphs(tasks, *self._learn(tasks, progress, pools=True))
         self._align_directions()
         self._store_parameters()
+        self._warn()
         return self
 
     def _network(self, t: int) -> Network:

@@ -223,7 +223,10 @@ def _learn(tables, lengths, is_centred, options, estimator, seed) -> tuple[np.nd
         warnings.simplefilter("always", ConvergenceWarning)
         # A resample of few rows repeats them, and columns become collinear that are not.
         warnings.simplefilter("ignore", CollinearityWarning)
-        tasks = Tasks.from_tables(drawn, **options)
+        # Whether the rows are a time series is asked once, of the rows as they are, not of resamples.
+        size = options.get("effective_samples")
+        counted = options | {"effective_samples": "none" if size is None else size}
+        tasks = Tasks.from_tables(drawn, **counted)
         fitted = _copy_of(estimator, fit_seed)
         fitted.fit(tasks)
     if not hasattr(fitted, "graphs_"):

@@ -1,4 +1,4 @@
-"""Warnings about a fit that has not converged, or whose chains disagree."""
+"""Warnings about a fit: unsuitable data, no convergence, or chains that disagree."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from mtgbn._utils.names import listed
-from mtgbn.tasks.data_warnings import unequal_scales
+from mtgbn.tasks.data_warnings import time_series, unequal_scales
 
 # Above this R-hat even a mean over the draws of sigma_h is in doubt.
 _MAX_RHAT = 1.2
@@ -17,7 +17,7 @@ _MIN_SHARE, _MAX_EDGE_RHAT = 0.9, 1.05
 
 def convergence_warnings(fitted: Any, disputed: Sequence[str] = ()) -> tuple[str, ...]:
     """Sentences about a fitted estimator; chains disagree about the membership of ``disputed``."""
-    found = list(unequal_scales(fitted.tasks_))
+    found = [*time_series(fitted.tasks_), *unequal_scales(fitted.tasks_)]
     if not fitted.converged_ and not fitted.history_:
         found.append(f"the posterior was not explored to the end: {fitted.stop_reason_}")
     elif not fitted.converged_:

@@ -86,12 +86,12 @@ def encode_estimator(
             "converged": estimator.converged_,
             "stop_reason": estimator.stop_reason_,
             "n_iter": estimator.n_iter_,
-            "warnings": list(estimator.warnings_),
             "history": [plain(iteration._asdict()) for iteration in estimator.history_],
             "diagnostics": plain(estimator.diagnostics_),
         }
         if hasattr(estimator, "draws_"):
             about["sampler"] = estimator.draws_.sampler
+    about["warnings"] = list(getattr(estimator, "warnings_", ()))
     for name in _OPTIONAL_ARRAYS:
         if hasattr(estimator, f"{name}_"):
             arrays[name] = getattr(estimator, f"{name}_")
@@ -133,12 +133,12 @@ def decode_estimator(about: Mapping[str, Any], arrays: Arrays) -> FittedEstimato
             setattr(estimator, f"{name}_", _decode(tuple_type, about[name], arrays))
     if "groups" in about:
         estimator.groups_ = dict(about["groups"])
+    estimator.warnings_ = tuple(about.get("warnings", ()))
     if "nu0" in about:
         estimator.nu0_ = float(about["nu0"])
         estimator.converged_ = bool(about["converged"])
         estimator.stop_reason_ = about["stop_reason"]
         estimator.n_iter_ = int(about["n_iter"])
-        estimator.warnings_ = tuple(about["warnings"])
         estimator.history_ = tuple(_decode(Iteration, each, {}) for each in about["history"])
         estimator.diagnostics_ = {n: _number(value) for n, value in about["diagnostics"].items()}
         estimator.sigma_h_ = arrays["sigma_h"]
@@ -146,7 +146,8 @@ def decode_estimator(about: Mapping[str, Any], arrays: Arrays) -> FittedEstimato
 
 
 def _task_arrays(tasks: Tasks) -> Arrays:
-    arrays = {name: getattr(tasks, name) for name in ("scatters", "ns", "centres", "scales")}
+    names = ("scatters", "ns", "centres", "scales", "independent_shares")
+    arrays = {name: getattr(tasks, name) for name in names}
     if tasks.n_rows is not None:
         arrays["n_rows"] = tasks.n_rows
     return arrays | {f"incomplete_{t}": rows for t, rows in sorted(tasks.incomplete.items())}
@@ -158,7 +159,9 @@ def _restored_tasks(about: Mapping[str, Any], arrays: Arrays) -> Tasks:
     incomplete = {t: arrays[f"incomplete_{t}"] for t in range(m) if f"incomplete_{t}" in arrays}
     _check_shapes(arrays, {"scatters": (m, p, p), "ns": (m,), "centres": (m, p), "scales": (m, p)})
     _check_shapes(arrays, {f"incomplete_{t}": (int(arrays["n_rows"][t]), p) for t in incomplete})
+    known = {name: arrays[name] for name in ("independent_shares",) if name in arrays}
     return Tasks.from_statistics(
+        **known,
         scatters=arrays["scatters"],
         ns=arrays["ns"],
         variables=tuple(about["variables"]),

@@ -92,6 +92,16 @@ def effective_size(effective_samples: str | float | None, table: Table) -> float
     return size
 
 
+def independent_share(table: Table) -> float:
+    """Return which share of its number the rows are worth in independent samples; nan if unknown."""
+    try:
+        with np.errstate(all="ignore"):
+            size = _estimate("bartlett", table)
+    except InputError:  # too few rows for an estimate
+        return float("nan")
+    return float("nan") if size is None else size / len(table.values)
+
+
 def _number(size: Any, task: str) -> Any:
     if isinstance(size, bool | np.bool_) or not isinstance(size, Real):
         raise InputError(f"task {task!r}: effective_samples {size!r} is not a number")

@@ -33,7 +33,7 @@ from mtgbn.tasks.reduction import Options, ReducedTask, fill_unobserved, reduce_
 from mtgbn.tasks.table import Table, align, as_matrix
 from mtgbn.tasks.text_files import tables_from_folder
 
-_PER_TASK = ("scatters", "ns", "centres", "scales")
+_PER_TASK = ("scatters", "ns", "centres", "scales", "independent_shares")
 
 
 class Tasks:
@@ -67,6 +67,10 @@ class Tasks:
     incomplete : mapping from int to (rows, p) array
         The rows of every task with missing values, by its position: centred and scaled, nan where
         missing. The scatters of these tasks are guesses, to be replaced with `with_scatters`.
+    independent_shares : (m,) array
+        Share of their number that the rows of every task are worth in independent samples, as estimated
+        from their autocorrelations, where all rows count in full; nan where ``effective_samples`` was
+        given, or the rows are too few or unknown.
 
     Notes
     -----
@@ -108,6 +112,7 @@ class Tasks:
     __slots__ = (
         "centres",
         "incomplete",
+        "independent_shares",
         "n_rows",
         "names",
         "ns",
@@ -124,6 +129,7 @@ class Tasks:
     centres: np.ndarray
     scales: np.ndarray
     incomplete: Mapping[int, np.ndarray]
+    independent_shares: np.ndarray
 
     def __init__(
         self,
@@ -306,6 +312,7 @@ class Tasks:
             centres=np.array([task.centre for task in reduced]),
             scales=np.array([task.scale for task in reduced]),
             incomplete=incomplete,
+            independent_shares=np.array([task.independent_share for task in reduced]),
         )
 
     @classmethod
@@ -313,13 +320,14 @@ class Tasks:
         """Build from all attributes of another Tasks, by name and without any check.
 
         For statistics that were checked before, such as those of a saved result. The arrays become
-        read-only.
+        read-only. ``independent_shares`` may be left out.
         """
         tasks = cls.__new__(cls)
         tasks._store(**attributes)
         return tasks
 
     def _store(self, **attributes: Any) -> None:
+        attributes.setdefault("independent_shares", np.full(len(attributes["names"]), np.nan))
         incomplete = dict(attributes["incomplete"])
         for value in (*attributes.values(), *incomplete.values()):
             if isinstance(value, np.ndarray):

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 # Tasks in the same units hardly ever have variances with a larger ratio.
 _LARGEST_RATIO = 10.0
+# Rows whose effective sample size is a smaller share of their number are probably a time series.
+_SMALLEST_INDEPENDENT_SHARE = 0.7
 # The absent variables of at most this many tasks are named.
 _MOST_TASKS = 5
 
@@ -29,6 +31,19 @@ def unequal_scales(tasks: Tasks) -> list[str]:
         f"the variance of {tasks.variables[worst]!r} is {ratios[worst]:.3g} times as large in task "
         f"{tasks.names[large]!r} as in task {tasks.names[small]!r}; tasks in different units share no "
         "sigma_h. Standardise them (standardise=True, --standardise) unless their scales mean something"
+    ]
+
+
+def time_series(tasks: Tasks) -> list[str]:
+    """Warn if rows that are taken as independent seem to be a time series."""
+    known = tasks.independent_shares[~np.isnan(tasks.independent_shares)]
+    if not len(known) or (share := float(np.median(known))) > _SMALLEST_INDEPENDENT_SHARE:
+        return []
+    return [
+        f"rows are autocorrelated, as in a time series: they are worth {share:.0%} of their number in "
+        "independent samples (median over tasks). Taken as independent they lead to false edges; give "
+        "effective_samples='bartlett' (--effective-samples bartlett), or 'none' if they are no time "
+        "series"
     ]
 
 

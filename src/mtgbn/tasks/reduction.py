@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple, TypedDict
 import numpy as np
 
 from mtgbn.errors import InputError
-from mtgbn.tasks.autocorrelation import effective_size
+from mtgbn.tasks.autocorrelation import effective_size, independent_share
 from mtgbn.tasks.checks import finite_floats, refuse_constant, refuse_extreme, symmetric
 from mtgbn.tasks.collinearity import Relation, find_relations
 from mtgbn.tasks.table import Table
@@ -36,6 +36,8 @@ class ReducedTask(NamedTuple):
     """Variables that are linear combinations of others."""
     incomplete_rows: np.ndarray | None
     """(rows, p), centred and scaled, nan where missing; None if no value is missing."""
+    independent_share: float
+    """Share of their number that the rows are worth, if they count in full; nan if it is unknown."""
 
 
 def reduce_table(
@@ -87,6 +89,10 @@ def reduce_table(
         raise InputError(
             f"task {task!r} has no variable with two observed values; remove the task or add data"
         )
+    # Who gives a number of effective samples, or "none", has thought of it.
+    share = float("nan")
+    if effective_samples is None:
+        share = independent_share(table._replace(values=values))
     refuse_constant(values[:, varied], task, np.array(variables)[varied].tolist(), bool(centre))
     degrees = rows - 1 if centre else rows
     n = float(degrees if size is None else size)
@@ -129,6 +135,7 @@ def reduce_table(
         scale=scale,
         relations=[] if lacks_values else find_relations(unit, gram, degrees),
         incomplete_rows=np.where(observed, centred / scale, np.nan) if lacks_values else None,
+        independent_share=share,
     )
 
 
