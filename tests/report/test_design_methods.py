@@ -109,7 +109,7 @@ COMMANDS = {
     "blocks": Command(
         ("--formula", "group + age", "--blocks", "site", "--effective-samples", "bartlett"),
         tested="We tested the term 'group'.",
-        held="age was held constant.",
+        held="age and site were held constant.",
         effect="('patient' minus 'control')",
         groups="9 control, 9 patient",
         blocks="within 3 blocks ('site') of 6 subjects each",

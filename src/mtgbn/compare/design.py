@@ -15,6 +15,7 @@ import numpy as np
 
 from mtgbn._utils.labels import is_missing, reference_first
 from mtgbn._utils.names import listed, unknown_name
+from mtgbn.compare.design_blocks import check_within, find_blocks, indicators_beyond
 from mtgbn.compare.design_tested import find_tested, tested_factors
 from mtgbn.compare.design_values import (
     as_codes,
@@ -33,9 +34,6 @@ _CALL = re.compile(r"([\w.]+)\s*\(")
 
 # A column that others explain up to this share of its length is collinear with them.
 _COLLINEAR = 1e-8
-
-# A permutation test needs at least this number of orders of the subjects for a p-value of .05.
-_FEWEST_ORDERS = 20
 
 # Residual degrees of freedom; with one, an interval has no use and the detectable effect no number.
 _FEWEST_RESIDUAL = 2
@@ -62,7 +60,7 @@ class Design(NamedTuple):
     contrast : array (r, k)
         The tested combinations of the coefficients, one per row.
     blocks : array (m,) of int, optional
-        Subjects are exchanged within a block only.
+        Subjects are exchanged within a block only. The blocks are among the columns of ``matrix``.
     subjects : tuple of str
         In the order of the rows.
     left_out : dict
@@ -155,7 +153,8 @@ def make_design(
     contrast : str, optional
         Instead of a term: a combination of columns, such as ``"group[T.a] - group[T.b]"``.
     blocks : str, optional
-        A column; subjects are exchanged between those with the same value only.
+        A column; subjects are exchanged between those with the same value only. It is held constant,
+        as if it were in the formula, in which it need not be.
     missing : {"leave out", "error"}
         What to do with subjects that lack a value.
     """
@@ -229,18 +228,32 @@ def make_design(
         raise InputError(f"the formula {formula!r} removes the intercept; tests need it")
     _check_rank(matrix, spec.column_names, {**factors, **codes})
     tested, weights = find_tested(spec, test, contrast)
-    block_of = None if blocks is None else _blocks(blocks, factors, numbers, weights, matrix)
+    column_names = tuple(spec.column_names)
+    block_of, notes = None, []
+    if blocks is not None:
+        labels = factors[blocks] if blocks in factors else numbers[blocks]
+        block_of = find_blocks(blocks, labels, matrix @ weights.T)
+        held = indicators_beyond(blocks, labels, matrix)
+        if held:
+            # Permutations within blocks keep what blocks differ in, so that effects are those within.
+            notes.append(
+                f"the blocks {blocks!r} are held constant: effects are those within a block"
+            )
+            column_names += tuple(held)
+            matrix = np.column_stack([matrix, *held.values()])
+            weights = np.pad(weights, [(0, 0), (0, len(held))])
+        check_within(blocks, block_of, tested, matrix, weights)
     if len(subjects) < matrix.shape[1] + _FEWEST_RESIDUAL:
         raise InputError(
             f"{len(subjects)} subjects are too few for a design with {matrix.shape[1]} columns "
-            f"({listed(spec.column_names, quote=False)}): at least {_FEWEST_RESIDUAL} more subjects "
-            "than columns are needed; leave out covariates"
+            f"({listed(column_names, quote=False)}): at least {_FEWEST_RESIDUAL} more subjects "
+            f"than columns are needed; leave out covariates{', or use larger blocks' * bool(blocks)}"
         )
     own_factors = tested_factors(spec, weights, {**factors, **numbers, **codes})
     groups = tuple("/".join(map(str, each)) for each in zip(*own_factors.values(), strict=True))
     return Design(
         formula=formula,
-        columns=tuple(spec.column_names),
+        columns=column_names,
         matrix=matrix,
         tested=tested,
         contrast=weights,
@@ -248,6 +261,7 @@ def make_design(
         subjects=tuple(subjects),
         left_out=left_out,
         notes=(
+            *notes,
             *_notes(own_factors, groups, block_of),
             *_one_sided(own_factors, wanted, factors, blocks),
             *notes_on_missing(
@@ -359,38 +373,6 @@ def _confounded(
             if len(both) == len(set(factors[first].tolist())):
                 return first, second
     return None
-
-
-def _blocks(
-    name: str,
-    factors: Mapping[str, np.ndarray],
-    numbers: Mapping[str, np.ndarray],
-    weights: np.ndarray,
-    matrix: np.ndarray,
-) -> np.ndarray:
-    """The block of every subject; refuse blocks within which nothing that is tested can change."""
-    values = factors.get(name, numbers.get(name))
-    assert values is not None
-    _, found = np.unique(values, return_inverse=True)
-    tested = matrix @ weights.T
-    orders = 1.0
-    for block in range(found.max() + 1):
-        rows = np.round(tested[found == block], 12)
-        counts = np.unique(rows, axis=0, return_counts=True)[1]
-        for k, count in enumerate(np.cumsum(counts)):
-            for step in range(int(counts[k])):
-                orders *= (count - step) / (step + 1)
-    if orders < 1.5:
-        raise InputError(
-            f"blocks by {name!r} allow no permutation: within a block all subjects have the same value "
-            "of what is tested"
-        )
-    if orders < _FEWEST_ORDERS:
-        raise InputError(
-            f"blocks by {name!r} allow {orders:.0f} permutations only, too few for a p-value of .05; "
-            "use larger blocks, or a covariate instead"
-        )
-    return found
 
 
 def _notes(
