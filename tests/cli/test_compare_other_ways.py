@@ -411,7 +411,6 @@ def test_dcm_needs_a_tr(own_study, tmp_path):
         ),
         (("--group", "TABLE", "--rounds", "50"), "no meaning with --inference map"),
         (("--group", "TABLE", "--jobs", "0"), "--jobs must be"),
-        (("--group", "TABLE", "--missing", "em"), "needs --effective-samples none or a number"),
     ],
 )
 def test_bad_usage(study, tmp_path, options, message):

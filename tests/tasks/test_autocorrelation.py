@@ -6,6 +6,7 @@ from scipy import signal
 
 from mtgbn.errors import InputError
 from mtgbn.tasks import Tasks, effective_samples
+from mtgbn.tasks.data_warnings import time_series
 
 
 def autoregression(rng, rows, coefficients, mixing=None):
@@ -118,4 +119,85 @@ def test_bad_use_is_explained():
         effective_samples(np.column_stack([series[:, 0], np.ones(30)]))
     series[4, 1] = np.nan
     with pytest.raises(InputError, match="missing or infinite"):
+        effective_samples(series)
+    series[3:, 1] = np.nan
+    with pytest.raises(InputError, match="1 variables with at least 4 observed values"):
         Tasks.from_any([series], effective_samples="bartlett", missing="em")
+
+
+def with_missing(rng, series, share, n_rows):
+    """The series without a share of its values, and without all values of ``n_rows`` rows."""
+    holey = np.where(rng.random(series.shape) < share, np.nan, series)
+    holey[rng.choice(np.arange(1, len(series) - 1), n_rows, replace=False)] = np.nan
+    return holey
+
+
+def naive_with_missing(series):
+    """The definition, pair by pair and lag by lag, over the rows that are observed."""
+    rows, p = series.shape
+    x = series - np.nanmean(series, axis=0)
+
+    def rho(i, k):
+        products = x[: rows - k, i] * x[k:, i]
+        found = products[~np.isnan(products)]
+        return (1 - k / rows) * found.mean() / np.nanmean(x[:, i] ** 2) if len(found) else 0.0
+
+    table = np.array([[rho(i, k) for i in range(p)] for k in range(1, rows // 4 + 1)])
+    pairs = [(i, j) for i in range(p) for j in range(i)]
+    means = [np.mean([each[i] * each[j] for i, j in pairs]) for each in table]
+    last = 0
+    while last + 1 < len(means) and means[last] + means[last + 1] > 0:
+        last += 2
+    if len(means) % 2 and last == len(means) - 1:
+        last = len(means)
+    filled = int((~np.isnan(series)).any(axis=1).sum())
+    sums = [(table[:last, i] * table[:last, j]).sum() for i, j in pairs]
+    return np.mean([filled / max(1 + 2 * total, 1) for total in sums])
+
+
+def read(series, **options):
+    return Tasks.from_any([series], missing="em", **options)
+
+
+def test_missing_values_leave_the_pairs_of_rows_that_are_observed():
+    rng = np.random.default_rng(3)
+    for rows, a in ((40, 0.8), (80, 0.5), (81, 0.9)):
+        series = with_missing(rng, autoregression(rng, rows, [a] * 3), 0.15, 5)
+        expected = naive_with_missing(series)
+        assert read(series, effective_samples="bartlett").ns[0] == pytest.approx(expected)
+        tasks = read(series)
+        assert tasks.independent_shares[0] == pytest.approx(expected / tasks.n_rows[0])
+        # A variable that a task lacks changes nothing.
+        lacking = np.column_stack([series, np.full(rows, np.nan)])
+        other = autoregression(rng, rows, [a] * 4)
+        both = Tasks.from_any([lacking, other], missing="em", effective_samples="bartlett")
+        assert both.ns[0] == pytest.approx(expected)
+
+
+def test_complete_series_are_worth_the_same_if_values_may_be_missing():
+    series = autoregression(np.random.default_rng(2), 150, [0.7, 0.2, 0.5])
+    for method in ("bartlett", "ar1"):
+        expected = effective_samples(series, method)
+        assert read(series, effective_samples=method).ns[0] == pytest.approx(expected)
+    assert naive_with_missing(series) == pytest.approx(naive_bartlett(series))
+
+
+@pytest.mark.parametrize(("share", "n_rows"), [(0.2, 0), (0.0, 300), (0.1, 200)])
+def test_series_with_gaps_are_worth_the_share_that_theory_gives(share, n_rows):
+    rng = np.random.default_rng(0)
+    for a in (0.0, 0.6, 0.8):
+        found = []
+        for _ in range(30):
+            tasks = read(with_missing(rng, autoregression(rng, 1500, [a] * 2), share, n_rows))
+            found.append(tasks.independent_shares[0])
+        assert np.mean(found) == pytest.approx((1 - a**2) / (1 + a**2), rel=0.06)
+
+
+def test_time_series_with_missing_values_are_warned_of():
+    rng = np.random.default_rng(0)
+    series = autoregression(rng, 120, [0.9] * 3)
+    for each in (series, with_missing(rng, series, 0.0, 1), with_missing(rng, series, 0.1, 10)):
+        assert "rows are autocorrelated" in time_series(read(each))[0]
+        for method in ("bartlett", "none", 60):
+            assert time_series(read(each, effective_samples=method)) == []
+    assert time_series(read(with_missing(rng, rng.normal(size=(120, 3)), 0.1, 10))) == []

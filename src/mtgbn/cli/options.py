@@ -86,7 +86,7 @@ def reading_options(effective_samples: str | None = None, *, of_files: bool = Tr
             type=click.Choice(["error", "em"]),
             default="error",
             help="error: refuse missing values. em: impute them while learning; tasks may then also "
-            "lack whole variables. em needs --effective-samples none or a number.",
+            "lack whole variables.",
         ),
     )
 

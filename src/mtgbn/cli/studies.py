@@ -50,11 +50,6 @@ def _resolve_comparison(context: click.Context, options: dict[str, Any], data: s
     """Make keyword arguments of `compare_folder` of the options of a comparison, in place."""
     _refuse_other_ways(context, options)
     reading = take_reading(data, options)
-    if reading["missing"] == "em" and reading["effective_samples"] in ("bartlett", "ar1"):
-        raise click.UsageError(
-            "--missing em needs --effective-samples none or a number: the effective sample size of "
-            "series with gaps is not estimated"
-        )
     parameters = take_parameters(
         context, options, COMPARISON_PARAMETERS, has_second_fit=options["probabilities"]
     )

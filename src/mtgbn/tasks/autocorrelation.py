@@ -2,6 +2,10 @@
 
 Correlations between autocorrelated series vary more than those between independent samples. Bartlett's
 formula gives the variance for every pair of variables; a task has one number, the mean over its pairs.
+
+With missing values, an autocorrelation is the mean product over those rows at its lag that are both
+observed, and the formula is that of a series without gaps: gaps make rows more independent, so that the
+number is rather too small than too large.
 """
 
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -21,6 +25,9 @@ _METHODS = ("none", "ar1", "bartlett")
 
 # Autocorrelations at lags above this fraction of the rows are noise and not used.
 _LARGEST_LAG = 0.25
+
+# A variable with fewer observed values has no autocorrelations.
+_FEWEST_ROWS = 4
 
 
 def effective_samples(series: Any, method: Method = "bartlett") -> float:
@@ -77,13 +84,21 @@ def one_per_task(effective_samples: Any, names: Sequence[str]) -> list[Any]:
     )
 
 
-def effective_size(effective_samples: str | float | None, table: Table) -> float | None:
-    """Return the effective sample size of one task; None if all its rows count in full."""
+def effective_size(
+    effective_samples: str | float | None, table: Table, *, missing_allowed: bool = False
+) -> float | None:
+    """Return the effective sample size of one task; None if all its rows count in full.
+
+    If values may be missing, the table has all its rows in time, and those without any value do not
+    count.
+    """
     if effective_samples is None:
         return None
     if isinstance(effective_samples, str):
-        return _estimate(_check_method(effective_samples), table)
+        return _estimate(_check_method(effective_samples), table, missing_allowed)
     size, rows = _number(effective_samples, table.task), len(table.values)
+    if missing_allowed:
+        rows = _filled_rows(finite_floats(table, missing_allowed=True))
     if not 0 < size <= rows:
         raise InputError(
             f"task {table.task!r}: effective_samples {size} must be above 0 and at most "
@@ -93,13 +108,16 @@ def effective_size(effective_samples: str | float | None, table: Table) -> float
 
 
 def independent_share(table: Table) -> float:
-    """Return which share of its number the rows are worth in independent samples; nan if unknown."""
+    """Return which share of its number the rows are worth in independent samples; nan if unknown.
+
+    The table has all its rows in time, and values may be missing.
+    """
     try:
         with np.errstate(all="ignore"):
-            size = _estimate("bartlett", table)
+            size = _estimate("bartlett", table, missing_allowed=True)
     except InputError:  # too few rows for an estimate
         return float("nan")
-    return float("nan") if size is None else size / len(table.values)
+    return float("nan") if size is None else size / _filled_rows(table.values)
 
 
 def _number(size: Any, task: str) -> Any:
@@ -116,19 +134,32 @@ def _check_method(method: object) -> str:
     return method
 
 
-def _estimate(method: str, table: Table) -> float | None:
+def _filled_rows(values: np.ndarray) -> int:
+    """Count the rows that hold any value."""
+    return int((~np.isnan(values)).any(axis=1).sum())
+
+
+def _estimate(method: str, table: Table, missing_allowed: bool = False) -> float | None:
     """Estimate the effective sample size of one task; None: all rows."""
     if method == "none":
         return None
-    values = finite_floats(table)
-    rows = len(values)
-    if rows < 4:
+    values = finite_floats(table, missing_allowed=missing_allowed or None)
+    rows, variables = _filled_rows(values), np.array(table.columns)
+    if np.isnan(values).any():
+        usable = (~np.isnan(values)).sum(axis=0) >= _FEWEST_ROWS
+        if usable.sum() < 2:
+            raise InputError(
+                f"task {table.task!r} has {int(usable.sum())} variables with at least {_FEWEST_ROWS} "
+                f"observed values, too few for effective_samples={method!r}; add rows or give a number"
+            )
+        values, variables = values[:, usable], variables[usable]
+    if rows < _FEWEST_ROWS:
         raise InputError(
             f"task {table.task!r} has {rows} rows, too few for effective_samples={method!r}; add rows "
             "or give a number"
         )
-    refuse_constant(values, table.task, table.columns, centre=True)
-    correlations = _autocorrelations(values, max(int(_LARGEST_LAG * rows), 1))
+    refuse_constant(values, table.task, variables.tolist(), centre=True)
+    correlations = _autocorrelations(values, max(int(_LARGEST_LAG * len(values)), 1))
     first, second = np.triu_indices(values.shape[1], 1)
     if method == "ar1":
         product = correlations[0, first] * correlations[0, second]
@@ -143,13 +174,30 @@ def _estimate(method: str, table: Table) -> float | None:
 
 
 def _autocorrelations(values: np.ndarray, largest_lag: int) -> np.ndarray:
-    """Return the autocorrelations of every variable at lags 1, 2, ...: (lags, p)."""
-    rows = len(values)
-    centred = values - values.mean(axis=0)
+    """Return the autocorrelations of every variable at lags 1, 2, ...: (lags, p).
+
+    With missing values they are means over observed pairs of rows, times the weight 1 - lag / rows that
+    sums over all rows have; 0 at lags without any pair.
+    """
+    rows, observed = len(values), ~np.isnan(values)
+    if observed.all():
+        centred = values - values.mean(axis=0)
+        centred /= np.abs(centred).max(axis=0)
+        sums = _lagged_sums(centred, largest_lag)
+        return sums[1:] / sums[0]
+    centred = np.where(observed, values - np.nanmean(values, axis=0), 0.0)
     centred /= np.abs(centred).max(axis=0)
-    spectrum = np.fft.rfft(centred, 2 * rows, axis=0)  # padding makes it not circular
-    sums = np.fft.irfft(spectrum.real**2 + spectrum.imag**2, axis=0)[: largest_lag + 1]
-    return sums[1:] / sums[0]
+    sums = _lagged_sums(centred, largest_lag)
+    pairs = np.rint(_lagged_sums(observed.astype(float), largest_lag))
+    means = np.where(pairs > 0, sums / np.maximum(pairs, 1.0), 0.0)
+    weights = 1 - np.arange(1, largest_lag + 1) / rows
+    return weights[:, None] * np.clip(means[1:] / means[0], -1.0, 1.0)
+
+
+def _lagged_sums(values: np.ndarray, largest_lag: int) -> np.ndarray:
+    """Return the sums of products of rows that are 0, 1, ... apart: (1 + largest_lag, p)."""
+    spectrum = np.fft.rfft(values, 2 * len(values), axis=0)  # padding makes it not circular
+    return np.fft.irfft(spectrum.real**2 + spectrum.imag**2, axis=0)[: largest_lag + 1]
 
 
 def _last_lag(correlations: np.ndarray) -> int:

@@ -85,7 +85,8 @@ class Tasks:
     effective_samples : str, float, sequence of float or dict by task name, optional
         Number of independent samples that the rows are worth, at most the number of rows: for time
         series "bartlett" or "ar1", which estimate it (`mtgbn.tasks.effective_samples`), or numbers.
-        It becomes n_i, and the scatter is multiplied by effective_samples / rows.
+        It becomes n_i, and the scatter is multiplied by effective_samples / rows. Of a series with
+        missing values it is estimated from the pairs of rows that are observed.
     missing : "error" or "em", default "error"
         With "em" values may be missing: nan, None, NA, empty cells of text files. Labelled tasks may
         then lack variables; the variables are those of all tasks, in the order of first appearance,

@@ -64,9 +64,11 @@ def reduce_table(
             raise InputError(f"{name} must be True or False; got {value!r}")
     if not isinstance(missing, str) or missing not in ("error", "em"):
         raise InputError(f"missing must be 'error' or 'em'; got {missing!r}")
+    in_time = table
     if missing == "em":
+        in_time = table._replace(values=finite_floats(table, missing_allowed=True))
         table = without_empty_rows(table)
-    size = effective_size(effective_samples, table)
+    size = effective_size(effective_samples, in_time, missing_allowed=missing == "em")
     lacks_values = missing == "em" and bool(np.isnan(table.values).any())
     task, variables, rows = table.task, table.columns, len(table.values)
     if lacks_values and not centre:
@@ -92,7 +94,7 @@ def reduce_table(
     # Who gives a number of effective samples, or "none", has thought of it.
     share = float("nan")
     if effective_samples is None:
-        share = independent_share(table._replace(values=values))
+        share = independent_share(in_time if missing == "em" else table._replace(values=values))
     refuse_constant(values[:, varied], task, np.array(variables)[varied].tolist(), bool(centre))
     degrees = rows - 1 if centre else rows
     n = float(degrees if size is None else size)
