@@ -5,7 +5,6 @@ terms, or a contrast of its columns, is tested. All other columns are nuisance c
 that a test could not answer is refused here, before anything is fitted.
 """
 
-import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,7 @@ import numpy as np
 from mtgbn._utils.labels import is_missing, reference_first
 from mtgbn._utils.names import listed, unknown_name
 from mtgbn.compare.design_blocks import check_within, find_blocks, indicators_beyond
+from mtgbn.compare.design_orders import number_of_orders, smallest_pvalue
 from mtgbn.compare.design_tested import find_tested, tested_factors
 from mtgbn.compare.design_values import (
     as_codes,
@@ -106,20 +106,12 @@ class Design(NamedTuple):
     @property
     def n_orders(self) -> float:
         """Number of different orders of the subjects, within blocks if there are any."""
-        blocks = np.zeros(len(self.matrix), int) if self.blocks is None else self.blocks
-        logarithm = 0.0
-        for block in np.unique(blocks):
-            rows = np.round(self.matrix[blocks == block], 12)
-            counts = np.unique(rows, axis=0, return_counts=True)[1]
-            logarithm += math.lgamma(len(rows) + 1) - sum(math.lgamma(n + 1) for n in counts)
-        return math.exp(min(logarithm, 700.0))
+        return number_of_orders(self.matrix, self.blocks)
 
     @property
     def smallest_p(self) -> float:
-        """The smallest p-value that any data could have, with all orders of the subjects."""
-        sizes = np.unique(self.matrix, axis=0, return_counts=True)[1]
-        # Two groups of the same size can change their names: every order has a twin.
-        return (2 if len(sizes) == 2 and sizes[0] == sizes[1] else 1) / self.n_orders
+        """The smallest p-value that data without ties could have, with all orders of the subjects."""
+        return smallest_pvalue(self.matrix, self.contrast, self.blocks)
 
     @property
     def group_sizes(self) -> dict[str, int]:
