@@ -88,10 +88,13 @@ def test_two_groups_are_welchs_test():
     np.testing.assert_allclose(found[:, 0], np.abs(expected.statistic), rtol=1e-9)
     np.testing.assert_allclose(found[:, 1], expected.pvalue, rtol=1e-9)
     interval = expected.confidence_interval()
-    effect, low, high = estimates(strengths, matrix, contrast, groups)
+    effect, low, high, error = estimates(strengths, matrix, contrast, groups)
     np.testing.assert_allclose(low, interval.low, rtol=1e-9)
     np.testing.assert_allclose(high, interval.high, rtol=1e-9)
     np.testing.assert_allclose(effect, strengths[9:].mean(axis=0) - strengths[:9].mean(axis=0))
+    # Half of the estimated variances are smaller than the median of chi-square per degree.
+    unbiased = np.sqrt(stats.chi2.median(expected.df) / expected.df)
+    np.testing.assert_allclose(error * unbiased, np.abs(effect / expected.statistic), rtol=1e-9)
 
 
 def test_several_groups_are_welchs_analysis_of_variance():

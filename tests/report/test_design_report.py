@@ -94,7 +94,7 @@ def test_the_answer_comes_first_and_is_that_of_the_table(study, folder, opened):
     assert f"Effect {row.effect:+.2f} (95 % interval {row.low:+.2f} to {row.high:+.2f})" in first
     assert f"Corrected p = {row.p_family:.3g}" in first
     (template,) = study.templates
-    limit = detectable_effect(template.tests, study.design.matrix, study.design.contrast)
+    limit = detectable_effect(template.tests, len(study.design.contrast))
     assert f"An effect of about {limit.effect:.2g} in partial correlation is found" in text
     assert "Something <i>odd</i>." in page.page.text_content("#warnings")
     assert page.page.locator("main b, main i, main script").count() == 0

@@ -420,7 +420,7 @@ def detectable(tests: Tests, design: Design) -> Detectable | None:
     """The size of an effect that is found with a given probability; None if none can be found."""
     if design.smallest_p > LEVEL:
         return None
-    return detectable_effect(tests, design.matrix, design.contrast, level=LEVEL)
+    return detectable_effect(tests, len(design.contrast), level=LEVEL)
 
 
 def notes_on_orders(design: Design) -> list[str]:

@@ -50,6 +50,9 @@ class Tests(NamedTuple):
     ----------
     effect, low, high : array
         Estimated contrast with its 95 % confidence interval; of several rows the first.
+    error : array
+        Standard error of ``effect``; of several rows the one it has if the other rows are known. It is
+        as often too large as too small.
     statistic : array
         t of one row, positive where the contrast is; F of several rows. With groups of different
         spread: Welch's t, and about F by Johansen. Residual variances are moderated over connections.
@@ -83,6 +86,7 @@ class Tests(NamedTuple):
     effect: np.ndarray
     low: np.ndarray
     high: np.ndarray
+    error: np.ndarray
     statistic: np.ndarray
     degrees: np.ndarray
     p_parametric: np.ndarray
@@ -185,16 +189,14 @@ def contrast_tests(
         Component(np.flatnonzero(found == number), float(larger[number]))
         for number in np.argsort(-extents, kind="stable")
     ]
-    effect, low, high = estimates(
+    found_effects = estimates(
         strengths if shown is None else shown, matrix, contrast, variance_groups
     )
-    regions, whole = (each.tests(effect) for each in gathered)
+    regions, whole = (each.tests(found_effects.effect) for each in gathered)
     observed = statistics.observed()
     signs = np.sign(divided.effect[:, 0] @ strengths) if len(contrast) == 1 else 1.0
     return Tests(
-        effect=effect,
-        low=low,
-        high=high,
+        **found_effects._asdict(),
         statistic=signs * observed.statistic,
         degrees=observed.degrees,
         p_parametric=observed.p,
