@@ -1,6 +1,7 @@
 """Comparisons by a design: silent without a difference, and the altered connection first with one."""
 
 import itertools
+import warnings
 
 import naive
 import numpy as np
@@ -225,3 +226,24 @@ def test_the_description_says_how_the_networks_were_learned(learner, said):
     description = describe_design(study)["description"]
     assert said in description
     assert "jointly" not in description
+
+
+def test_time_series_whose_rows_count_in_full_are_warned_of_and_noted(tmp_path):
+    rng = np.random.default_rng(0)
+    series = rng.normal(size=(12, 60, 3)).cumsum(axis=1)
+    table = {f"task{t}": {"group": "patient" if t % 2 else "control"} for t in range(12)}
+    options = {"n_permutations": 50, "random_state": 1}
+    words = "rows are autocorrelated, as in a time series"
+    for size in (None, "bartlett", "none"):
+        tasks = Tasks.from_arrays(series, standardise=True, effective_samples=size)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            study = compare_design(tasks, table, "group", LEARNER, **options)
+        n_expected = 1 if size is None else 0
+        assert sum(words in str(each.message) for each in caught) == n_expected
+        assert sum(line.startswith(f"Note: {words}") for line in study.in_words()) == n_expected
+        assert sum(words in each for each in describe_design(study)["warnings"]) == n_expected
+        page = " ".join(
+            report_of(study).save_as_html(tmp_path / "page.html").read_text().split()
+        ).lower()
+        assert (words in page) == bool(n_expected)

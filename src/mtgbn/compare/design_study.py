@@ -45,6 +45,7 @@ from mtgbn.compare.study import Templates, check_comparison
 from mtgbn.learn import MTGBN
 from mtgbn.learn.group_differences import GroupDifferences
 from mtgbn.tasks import Tasks
+from mtgbn.tasks.data_warnings import time_series
 
 # With fewer permutations no p-value could be below .05.
 _FEWEST_PERMUTATIONS = 20
@@ -209,7 +210,8 @@ def compare_design(
     Parameters
     ----------
     tasks : Tasks
-        All subjects; sessions of a subject are tasks.
+        All subjects; sessions of a subject are tasks. Time series need ``effective_samples``, such as
+        ``Tasks.from_folder(path, effective_samples="bartlett")``; without it, a warning says so.
     participants : mapping or DataFrame
         Values of every task by column: a mapping of mappings, or a data frame whose index has the
         names of the tasks. The row of ``sub-01`` also holds for ``sub-01_ses-1``.
@@ -281,6 +283,7 @@ def compare_design(
         range(end - len(names), end) for end, names in zip(ends, sessions.values(), strict=True)
     ]
     tasks = tasks[[tasks.names.index(name) for name in chosen]]
+    design = design._replace(notes=(*time_series(tasks), *design.notes))  # the fit warns of it, too
     halves = None if halves is None else _matched(halves, tasks)
     parts = check_comparison(tasks, estimator, templates)
     for part in parts.values():

@@ -22,7 +22,7 @@ from mtgbn.compare.group_tables import describe_fit
 from mtgbn.compare.sessions import person_of
 from mtgbn.graphs import skeleton
 from mtgbn.tasks import Tasks
-from mtgbn.tasks.data_warnings import unequal_scales
+from mtgbn.tasks.data_warnings import time_series, unequal_scales
 
 _LEARNED = {
     "SIG": "the network of every subject was learned as a single task, without groups and covariates",
@@ -323,14 +323,18 @@ def is_converged(study: DesignStudy) -> bool:
 
 
 def fit_warnings(study: DesignStudy) -> list[str]:
-    """Warnings of the fits, without those about the data, which `read_cohort` gives once."""
+    """Warnings of the fits, without those about the data, which notes and `read_cohort` give once."""
     return [
         f"{template.name}{which}: {warning}"
         for template in study.templates
         for which, fit in (("", template.estimator), (", with groups", template.with_groups))
         for warning in getattr(fit, "warnings_", ())
-        if warning not in unequal_scales(template.estimator.tasks_)
+        if warning not in _about_data(template.estimator.tasks_)
     ]
+
+
+def _about_data(tasks: Tasks) -> list[str]:
+    return [*time_series(tasks), *unequal_scales(tasks)]
 
 
 def _strengths(study: DesignStudy) -> DescribedTable:
