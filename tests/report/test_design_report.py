@@ -489,7 +489,7 @@ def test_the_command_makes_the_page_and_the_page_has_the_command(tmp_path):
         "max_iter = 2",
         "n_draws = 8",
         "worth an edge is 0.1 (as set)",
-        "Age was held constant.",
+        "Age and site were held constant.",
         "within 2 blocks ('site') of 5 subjects each",
         "The random seed was 3.",
         f"with mtgbn {about['versions']['mtgbn']}",
