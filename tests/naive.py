@@ -300,25 +300,37 @@ def covered_edges(adjacency):
     ]
 
 
-def moderated(variances, degrees, most=1e6):
-    """Variances of one map shrunk to each other, one after the other, and their degrees of freedom.
+def floored_logarithms(variances):
+    """Logarithms of variances; those far below the median count as 1e-5 of it."""
+    n, ordered = len(variances), sorted(variances)
+    middle = ordered[n // 2] if n % 2 else sum(ordered[n // 2 - 1 : n // 2 + 1]) / 2
+    return [math.log(max(each, 1e-5 * middle)) for each in variances]
+
+
+def prior_degrees(variances, degrees, most=1e6):
+    """Degrees of freedom of the distribution that the variances of one map come from.
 
     trigamma(x) is the sum of 1/(x + k)^2 over k >= 0: Hurwitz' zeta of 2.
     """
     n = len(variances)
     if n < 2:
-        return list(variances), degrees
-    middle = (
-        sorted(variances)[n // 2] if n % 2 else sum(sorted(variances)[n // 2 - 1 : n // 2 + 1]) / 2
-    )
-    logs = [math.log(max(each, 1e-5 * middle)) for each in variances]
-    centred = [each - digamma(degrees / 2) + math.log(degrees / 2) for each in logs]
-    mean = sum(centred) / n
-    spread = sum((each - mean) ** 2 for each in centred) / (n - 1) - zeta(2, degrees / 2)
+        return 0
+    logs = floored_logarithms(variances)
+    mean = sum(logs) / n
+    spread = sum((each - mean) ** 2 for each in logs) / (n - 1) - zeta(2, degrees / 2)
     if spread <= zeta(2, most / 2):
-        prior = most
-    else:
-        prior = 2 * brentq(lambda x: zeta(2, x) - spread, 1e-6, most, xtol=1e-14, rtol=1e-14)
+        return most
+    return 2 * brentq(lambda x: zeta(2, x) - spread, 1e-6, most, xtol=1e-14, rtol=1e-14)
+
+
+def moderated(variances, degrees, prior=None):
+    """Variances of one map shrunk to each other, one after the other, and their degrees of freedom."""
+    if prior is None:
+        prior = prior_degrees(variances, degrees)
+    if not prior:
+        return list(variances), degrees
+    mean = sum(floored_logarithms(variances)) / len(variances)
+    mean += math.log(degrees / 2) - digamma(degrees / 2)
     scale = math.exp(mean + digamma(prior / 2) - math.log(prior / 2))
     total = prior + degrees
     return [(prior * scale + degrees * each) / total for each in variances], total

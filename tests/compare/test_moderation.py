@@ -49,6 +49,11 @@ def test_the_twin_agrees(degrees, spread):
         expected, expected_total = naive.moderated(variances[row].tolist(), degrees)
         np.testing.assert_allclose(found[row], expected, rtol=1e-6)
         assert total[row] == pytest.approx(expected_total, rel=1e-5)
+    given, total = moderated(variances, degrees, 7.5)
+    for row in range(5):
+        expected, expected_total = naive.moderated(variances[row].tolist(), degrees, 7.5)
+        np.testing.assert_allclose(given[row], expected, rtol=1e-9)
+        assert total[row] == expected_total == degrees + 7.5
 
 
 def test_the_distribution_that_variances_come_from_is_found():
@@ -107,7 +112,9 @@ def test_few_subjects_profit(monkeypatch):
     """As many false alarms: at most six more or fewer of 60 (a binomial standard error is 1.7)."""
     found, false = found_and_false(8, monkeypatch)
     monkeypatch.setattr(
-        design_statistics, "moderated", lambda values, d: (values, np.full(len(values), float(d)))
+        design_statistics,
+        "moderated",
+        lambda values, d, prior: (values, np.full(len(values), float(d))),
     )
     before, false_before = found_and_false(8, monkeypatch)
     assert found > before + 0.1

@@ -4,7 +4,8 @@ Statistics depend on the permuted residuals only through scalar products with an
 the design. Thousands of permutations are therefore one product of matrices. `EqualVariances` has t and
 F. `VarianceGroups` has their counterparts for groups whose spread may differ: Welch's t and, for
 several rows of a contrast, the statistic of Johansen (1980). In both, the residual variances of the
-connections are moderated: shrunk to each other, anew for every permutation.
+connections are moderated: shrunk to each other, anew for every permutation. With groups, all
+permutations shrink them equally much.
 
 The degrees of freedom of a statistic therefore differ between permutations. `values` are standardised
 for them, so that permutations are comparable: z, or chi-square per row of the contrast.
@@ -19,7 +20,7 @@ from scipy.stats import f as f_distribution
 from scipy.stats import t as t_distribution
 
 from mtgbn._utils.compiled import kernel
-from mtgbn.compare.moderation import moderated
+from mtgbn.compare.moderation import moderated, variance_prior
 
 # A statistic is taken to be at most this, where the design explains everything.
 _LARGEST = 1e6
@@ -213,12 +214,18 @@ class VarianceGroups(_Statistics):
 
     Permutation distributions of Welch's t and of its true distribution agree only if both have about
     the same degrees of freedom, which are estimated from the data and change with every permutation.
+    How much variances are shrunk must therefore not depend on the order: permuted groups mix subjects
+    with large and small spread, and connections by chance with more of either differ in their variance.
     """
 
     def __init__(self, divided: Divided, residuals: np.ndarray, groups: np.ndarray) -> None:
         super().__init__(divided, residuals)
         self.is_in = groups == np.arange(groups.max() + 1)[:, None]
         self.squares = residuals**2
+        left = len(residuals) - divided.nuisance.shape[1]
+        whole = self.squares.sum(axis=0) / left
+        # The same for every order, as the test of equal groups is exact only then or if all is anew.
+        self.prior_degrees = float(variance_prior(whole[None], left).degrees[0])
         basis = divided.basis
         masked = self.is_in[:, :, None] * basis
         # Columns of the basis, one group after the other, 0 outside of the group.
@@ -244,7 +251,7 @@ class VarianceGroups(_Statistics):
         variances = group_variances(products, whole, squares, self.grams, self.free)
         degrees = np.empty((n, n_groups))
         for g, free in enumerate(self.free):
-            variances[:, g], degrees[:, g] = moderated(variances[:, g], free)
+            variances[:, g], degrees[:, g] = moderated(variances[:, g], free, self.prior_degrees)
         return wald_statistics(whole, variances, degrees, self.grams, self.r)
 
 

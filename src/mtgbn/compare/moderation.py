@@ -29,35 +29,44 @@ class VariancePrior(NamedTuple):
     variance: np.ndarray
 
 
-def moderated(variances: np.ndarray, degrees: float) -> tuple[np.ndarray, np.ndarray]:
+def moderated(
+    variances: np.ndarray, degrees: float, prior_degrees: float | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Shrink the variances (maps, connections) of every map to each other.
 
-    ``degrees`` are those of each variance. Returned are the shrunk variances and their degrees of
-    freedom (maps,).
+    ``degrees`` are those of each variance, ``prior_degrees`` those of the distribution that they come
+    from; by default they are estimated. Returned are the shrunk variances and their degrees of freedom
+    (maps,).
     """
-    prior = variance_prior(variances, degrees)
+    prior = variance_prior(variances, degrees, prior_degrees)
     total = prior.degrees + degrees
     # Kept as a weight, so that many degrees of freedom lose no digits.
     weight = (degrees / total)[:, None]
     return weight * variances + (1 - weight) * prior.variance[:, None], total
 
 
-def variance_prior(variances: np.ndarray, degrees: float) -> VariancePrior:
+def variance_prior(
+    variances: np.ndarray, degrees: float, prior_degrees: float | None = None
+) -> VariancePrior:
     """Estimate the distribution that the variances (maps, connections) of every map come from.
 
     A map with fewer than two connections, or whose median variance is 0, tells nothing: its
-    distribution gets no degrees of freedom.
+    distribution gets no degrees of freedom. If ``prior_degrees`` are given, only the scale is
+    estimated.
     """
     n_maps, n = variances.shape
     middle = np.median(variances, axis=1) if n else np.zeros(n_maps)
-    if n < 2:
+    if n < 2 or prior_degrees == 0:
         return VariancePrior(np.zeros(n_maps), middle)
     tells = middle > 0
     floor = np.where(tells, middle * _SMALLEST_SHARE, 1.0)
     logs = np.log(np.maximum(variances, floor[:, None]))
-    # What remains of the variance of the logarithms beyond the sampling of each variance.
-    excess = logs.var(axis=1, ddof=1) - polygamma(1, degrees / 2)
-    prior = np.minimum(2 * inverse_trigamma(np.maximum(excess, 1e-12)), _MOST_DEGREES)
+    if prior_degrees is None:
+        # What remains of the variance of the logarithms beyond the sampling of each variance.
+        excess = logs.var(axis=1, ddof=1) - polygamma(1, degrees / 2)
+        prior = np.minimum(2 * inverse_trigamma(np.maximum(excess, 1e-12)), _MOST_DEGREES)
+    else:
+        prior = np.full(n_maps, prior_degrees)
     bias = digamma(degrees / 2) - np.log(degrees / 2) - digamma(prior / 2) + np.log(prior / 2)
     return VariancePrior(np.where(tells, prior, 0.0), np.exp(logs.mean(axis=1) - bias))
 
