@@ -47,7 +47,10 @@ def test_strengths_are_tested_and_effects_are_differences_of_partial_correlation
     is_patient = (table["group"] == "patient").to_numpy()
     groups = [template.strengths[is_patient], template.strengths[~is_patient]]
     difference = groups[0].mean(axis=0) - groups[1].mean(axis=0)
-    variances = [naive.moderated(each.var(axis=0, ddof=1).tolist(), 11)[0] for each in groups]
+    prior = naive.prior_degrees(template.strengths.var(axis=0, ddof=1).tolist(), 23)
+    variances = [
+        naive.moderated(each.var(axis=0, ddof=1).tolist(), 11, prior)[0] for each in groups
+    ]
     expected = difference / np.sqrt(np.sum(variances, axis=0) / 12)
     np.testing.assert_allclose(template.tests.statistic, expected, rtol=1e-5)
     shown = np.tanh(template.strengths)

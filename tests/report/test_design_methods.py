@@ -315,8 +315,11 @@ def test_the_statistic_that_is_named_is_the_one_in_the_table(made):
     z = np.arctanh(made.strengths.iloc[:, 3:].to_numpy().T)
     groups = [z[values == label] for label in (first, second)]
     assert "variances of the connections were moderated by empirical Bayes" in made.text
+    whole = np.concatenate(groups)
+    prior = naive.prior_degrees(whole.var(axis=0, ddof=1).tolist(), len(whole) - 1)
     squared_errors = [
-        np.array(naive.moderated(each.var(axis=0, ddof=1).tolist(), len(each) - 1)[0]) / len(each)
+        np.array(naive.moderated(each.var(axis=0, ddof=1).tolist(), len(each) - 1, prior)[0])
+        / len(each)
         for each in groups
     ]
     expected = (groups[1].mean(axis=0) - groups[0].mean(axis=0)) / np.sqrt(sum(squared_errors))
