@@ -272,7 +272,7 @@ def test_one_patient_against_controls(study, templates, tmp_path):
     assert result.exit_code == 0, result.output
     found = pd.read_csv(tmp_path / "a" / "departures.tsv", sep="\t")
     assert set(found.iloc[0][["variable_1", "variable_2"]]) == {"v3", "v4"}
-    assert found.iloc[0].departure == "stronger"
+    assert found.iloc[0].departure == "new"
     assert (found.n_controls == 5).all()
     assert "Controls against each other" in result.output
     assert "Not compared: 4 of group 'patient'" in result.output

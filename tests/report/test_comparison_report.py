@@ -1,5 +1,6 @@
 """The pages about comparisons: two groups, and one subject among controls."""
 
+import html
 import json
 import shlex
 
@@ -217,6 +218,37 @@ def test_one_subject_for_a_clinician(fdr, expected, tmp_path, opened):
     assert f"({100 * rate:.1f} % of the pairs)" in page.page.text_content("#rare")
     for name in ("departures", "alarms"):
         assert page.download(name)[1] == (tmp_path / f"{name}.tsv").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("count", "probability", "strength", "score", "word", "words"),
+    [
+        (0, 0.9, -0.4, 3.0, "new", "new in this subject, absent in the controls"),
+        (0, 0.07, -0.2, 3.0, "nobody", "in nobody's network"),
+        (0, 0.07, 0.01, -3.0, "nobody", "in nobody's network"),
+        (5, 0.9, -0.4, 3.0, "opposite", "of the opposite sign"),
+        (5, 0.9, 0.4, 3.0, "stronger", "stronger than in controls"),
+        (5, 0.1, 0.01, -3.0, "weaker", "weaker than in controls"),
+        (5, 0.1, -0.01, -3.0, "weaker", "weaker than in controls"),
+    ],
+)
+def test_table_and_card_say_alike_who_has_a_connection(
+    count, probability, strength, score, word, words, tmp_path
+):
+    found = departures(5, 6, 0.01)
+    values = {"control_count": count, "probability": probability}
+    values |= {"strength": strength, "score": score}
+    for name, value in values.items():
+        changed = np.array(getattr(found, name))
+        changed[0] = value
+        found = found._replace(**{name: changed})
+    study = SubjectStudy("sub-7", tuple(f"c{k}" for k in range(6)), {"all": (EVIL, found)})
+    write_study(study, tmp_path)
+    assert read(tmp_path, "departures").departure[0] == word
+    page = html.unescape(report_of(tmp_path).html)
+    heading = page.split('<div class="finding"><h4>')[1].split("</h4>")[0]
+    assert heading.endswith(f": {words}")
+    assert ("no connection that is gained or lost" in page) == (word == "nobody")
 
 
 @pytest.mark.usefixtures("no_figures")

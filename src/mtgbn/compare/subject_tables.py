@@ -3,18 +3,33 @@
 from typing import Any
 
 from mtgbn._utils.described_table import DescribedTable, table_of
+from mtgbn.compare.one_subject import Departures
 from mtgbn.compare.strengths import DEFAULT_MEASURE, MEASURES
 from mtgbn.compare.study import SubjectStudy
 
 # A pair of a control with a smaller p-value is a false alarm.
 ALARM_LEVEL = 0.05
 
+# With a larger probability the subject has a connection.
+_LEAST_PROBABILITY = 0.5
+
+# What the words in the column departure mean, in a sentence about a connection.
+DEPARTURE_IN_WORDS = {
+    "new": "new in this subject, absent in the controls",
+    "nobody": "in nobody's network",
+    "opposite": "of the opposite sign",
+    "stronger": "stronger than in controls",
+    "weaker": "weaker than in controls",
+}
+
 _TEMPLATE = {"template": "set of variables that was compared separately"}
 _DEPARTURES = {
     **_TEMPLATE,
     "variable_1": "first variable of the pair; directions are not compared",
     "variable_2": "second variable of the pair",
-    "departure": "stronger or weaker in the subject than in controls, whatever the sign",
+    "departure": "new: in the subject, in no control's network; nobody: in no control's network, and "
+    "with a probability of at most 1/2 in the subject; opposite: the other sign than in controls, and "
+    "stronger; or else stronger or weaker in the subject than in controls, whatever the sign",
     "strength": MEASURES[DEFAULT_MEASURE].description,
     "control_strength": "mean strength over the controls; with covariates what is expected of a control "
     "with those of the subject",
@@ -69,7 +84,7 @@ def departures_table(study: SubjectStudy) -> DescribedTable:
             rows.append(
                 [
                     *(name, variables[i], variables[j]),
-                    "stronger" if found.score[k] > 0 else "weaker",
+                    _departure(found, k),
                     *(found.strength[k], found.control_strength[k]),
                     *(found.pvalue[k], found.fdr[k], found.expected_alarms[k], found.score[k]),
                     *(found.probability[k], found.control_probability[k]),
@@ -78,6 +93,15 @@ def departures_table(study: SubjectStudy) -> DescribedTable:
             )
     about = f"Connections of {study.subject}, the largest departures from the controls first"
     return table_of("departures", about, columns, rows)
+
+
+def _departure(found: Departures, k: int) -> str:
+    """One word about a departure; a connection that nobody has is not called one of other strength."""
+    if found.control_count[k] == 0:
+        return "new" if found.probability[k] > _LEAST_PROBABILITY else "nobody"
+    if found.score[k] <= 0:
+        return "weaker"
+    return "opposite" if found.strength[k] * found.control_strength[k] < 0 else "stronger"
 
 
 def alarms_table(study: SubjectStudy) -> DescribedTable:

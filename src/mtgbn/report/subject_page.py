@@ -3,6 +3,7 @@
 from typing import Any
 
 from mtgbn.compare.comparison_folder import ComparisonTables
+from mtgbn.compare.subject_tables import DEPARTURE_IN_WORDS
 from mtgbn.compare.summary_text import LARGEST_FDR
 from mtgbn.report.comparison_parts import shared_context, shown_table
 from mtgbn.report.page import Report, render
@@ -53,4 +54,5 @@ def subject_report(comparison: ComparisonTables) -> Report:
 
 def _departure(row: dict[str, str]) -> dict[str, Any]:
     numbers = ("strength", "control_strength", "probability", "p", "expected_alarms", "fdr")
-    return {**row, **{name: float(row[name]) for name in numbers}}
+    words = DEPARTURE_IN_WORDS[row["departure"]]
+    return {**row, **{name: float(row[name]) for name in numbers}, "departure": words}
