@@ -256,13 +256,13 @@ def test_who_is_left_out_is_said_and_code_3(tmp_path):
     assert "Left out: sub-02: has no value in column 'age'." in result.output
     assert "Excluded: sub-40: task 'sub-40', variable 'v1' is constant" in result.output
     assert "Excluded: sub-41: has no row" in result.output
-    assert "Without data: '42'." in result.output
+    assert "Without data: 'sub-42'." in result.output
     subjects = read(tmp_path / "out", "subjects").set_index("subject")
     assert (subjects.used == "yes").sum() == 7
     assert subjects.loc["sub-02", "reason"] == "has no value of 'age'"
     assert subjects.loc["sub-02", "rows"] == 80
     assert "constant" in subjects.loc["sub-40", "reason"]
-    assert subjects.loc["42", "reason"] == "has no data"
+    assert subjects.loc["sub-42", "reason"] == "has no data"
     assert "sub-02" not in read(tmp_path / "out", "strengths").columns
 
 

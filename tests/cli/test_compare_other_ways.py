@@ -258,10 +258,10 @@ def test_who_is_left_out_is_said_and_code_3(own_study, templates, tmp_path):
     assert result.exit_code == 3
     assert "Excluded: sub-40: task 'sub-40', variable 'v1' is constant" in result.output
     assert "Excluded: sub-41: has no row" in result.output
-    assert "Without data: '42'." in result.output
+    assert "Without data: 'sub-42'." in result.output
     about = json.loads((tmp_path / "out" / "comparison.json").read_text())
     assert [each["name"] for each in about["excluded"]] == ["sub-41", "sub-40"]
-    assert about["participants_without_data"] == ["42"]
+    assert about["participants_without_data"] == ["sub-42"]
     assert about["groups"]["a"]["n"] == 3
 
 

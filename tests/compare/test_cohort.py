@@ -72,7 +72,7 @@ def test_who_is_left_out_and_why(study):
     assert reasons.keys() == expected.keys()
     for name, text in expected.items():
         assert text in reasons[name]
-    assert found.without_data == ("99",)
+    assert found.without_data == ("sub-99",)
     assert found.other_groups == {"relative": 1}
 
 

@@ -32,7 +32,7 @@ class Cohort(NamedTuple):
     series: dict[str, np.ndarray]  # rows of every subject, (rows, p); empty if values are missing
     repetition_time: float | None  # seconds between rows
     excluded: tuple[Excluded, ...]  # subjects with data that are not used
-    without_data: tuple[str, ...]  # participants of the groups
+    without_data: tuple[str, ...]  # participants of the groups, spelled as those with data are
     other_groups: dict[str, int]  # subjects with data per label that is not compared
     notes: tuple[str, ...]  # warnings about the series
 
@@ -114,13 +114,14 @@ def read_cohort(
     expected = [
         name for name, label in participants.labels.items() if groups is None or label in groups
     ]
+    prefix = "sub-" if all(name.startswith("sub-") for name in tasks.names) else ""
     return Cohort(
         tasks=tasks,
         groups=tuple(labels),
         series=series,
         repetition_time=repetition_time,
         excluded=tuple(excluded),
-        without_data=tuple(name for name in expected if name not in present),
+        without_data=tuple(prefix + name for name in expected if name not in present),
         other_groups=dict(sorted(other_groups.items())),
         notes=tuple(_notes_on_gaps([each.table for each in reduced])),
     )
