@@ -190,7 +190,7 @@ _design_options = joined(
         "--blocks",
         metavar="COLUMN",
         help="Subjects are exchanged only with those that have the same value in this column, such as a "
-        "site.",
+        "site, and the column is held constant.",
     ),
     option(
         "--sets",

@@ -2,10 +2,14 @@
 
 import math
 import re
+from collections.abc import Sequence
 
 import numpy as np
 
 from mtgbn.compare.design import Design
+
+# Parts of the names of columns that say which category, or which function of a spline, a column has.
+_CATEGORY = re.compile(r"\[[^\[\]]*\]")
 
 
 def effect_in_words(design: Design) -> str:
@@ -35,6 +39,25 @@ def _reference(design: Design, column: str) -> str:
     compared = {each[len(start) : -1] for each in design.columns if each.startswith(start)}
     others = [label for label in design.group_sizes if label not in compared]
     return repr(others[0]) if len(others) == 1 else "the reference category"
+
+
+def terms_of(columns: Sequence[str]) -> list[str]:
+    """The terms of a formula that columns of its design come from, such as site of site[T.b]."""
+    return list(dict.fromkeys(_CATEGORY.sub("", column) for column in columns))
+
+
+def terms_held_constant(
+    columns: Sequence[str], contrast: np.ndarray, nuisance: Sequence[str]
+) -> list[str]:
+    """The terms that are not tested; single columns of terms of which others are tested."""
+    tested = set(terms_of([columns[k] for k in np.flatnonzero(contrast.any(axis=0)).tolist()]))
+    names = [(terms_of([column])[0], column) for column in nuisance]
+    return list(dict.fromkeys(column if term in tested else term for term, column in names))
+
+
+def held_constant(design: Design) -> list[str]:
+    """The terms that a design holds constant."""
+    return terms_held_constant(design.columns, design.contrast, design.nuisance)
 
 
 def effect_with_interval(effect: float, low: float, high: float, what: str = "") -> str:

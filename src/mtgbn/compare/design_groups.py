@@ -6,7 +6,7 @@ holds no covariate constant.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -93,7 +93,7 @@ def oriented(differences: GroupDifferences, groups: TwoGroups) -> GroupDifferenc
 
 
 def differences_in_words(
-    differences: GroupDifferences, template: str, nuisance: tuple[str, ...]
+    differences: GroupDifferences, template: str, nuisance: Sequence[str]
 ) -> list[str]:
     """What is known of who has a connection, in sentences; ``nuisance`` are the design's covariates."""
     first, *rest = differences.in_words(noun="connection")

@@ -21,7 +21,7 @@ from mtgbn._utils.seeds import seed_sequence
 from mtgbn.compare.connection_sets import ConnectionSet, check_sets, connection_sets
 from mtgbn.compare.covariates import values_by_task
 from mtgbn.compare.design import Design, categorical_columns, formula_columns, make_design
-from mtgbn.compare.design_effect import effect_with_interval
+from mtgbn.compare.design_effect import effect_with_interval, held_constant
 from mtgbn.compare.design_groups import (
     TwoGroups,
     check_probabilities,
@@ -153,7 +153,7 @@ class DesignStudy(NamedTuple):
             tests = template.tests
             found = np.flatnonzero(tests.p_family <= LEVEL)
             what = f"{template.name}: of {len(template.pairs)} connections, "
-            given = f" given {listed(design.nuisance)}" if design.nuisance else ""
+            given = f" given {listed(held_constant(design))}" if design.nuisance else ""
             if len(found):
                 what += f"{len(found)} depend{'s' * (len(found) == 1)} on {design.tested!r}{given}"
             else:
@@ -178,7 +178,9 @@ class DesignStudy(NamedTuple):
                 lines.append(f"  and {len(found) - most} more.")
             lines += _sets_in_words(template)
             if template.differences is not None:
-                lines += differences_in_words(template.differences, template.name, design.nuisance)
+                lines += differences_in_words(
+                    template.differences, template.name, held_constant(design)
+                )
         lines += [each.reliability.in_words() for each in self.templates if each.reliability]
         if design.left_out:
             lines.append(f"Left out for lack of a value: {listed(design.left_out)}.")

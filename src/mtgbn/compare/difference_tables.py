@@ -6,6 +6,7 @@ import numpy as np
 
 from mtgbn._utils.described_table import DescribedTable, table_of
 from mtgbn.compare.design import Design
+from mtgbn.compare.design_effect import held_constant
 from mtgbn.compare.design_groups import outcome_counts
 from mtgbn.compare.design_study import DesignStudy, TestedTemplate
 from mtgbn.compare.group_tables import describe_fit
@@ -82,7 +83,7 @@ def describe_differences(template: TestedTemplate, design: Design) -> dict[str, 
         "least_probability": LEAST_PROBABILITY,
         "least_evidence": LEAST_EVIDENCE,
         "share": found.share,
-        "not_held_constant": list(design.nuisance),
+        "not_held_constant": held_constant(design),
         "rounds": fitted.n_rounds,
         "fit": describe_fit(fitted),
     }

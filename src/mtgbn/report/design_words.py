@@ -1,24 +1,16 @@
 """Words about a design that several parts of its page use: what is tested, given what, by whom."""
 
 import math
-import re
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from mtgbn._utils.names import listed
+from mtgbn.compare.design_effect import terms_held_constant, terms_of
 
 # Of more names in a sentence, the first are shown.
 MOST_NAMES = 10
-
-# Parts of the names of columns that say which category, or which function of a spline, a column has.
-_CATEGORY = re.compile(r"\[[^\[\]]*\]")
-
-
-def terms_of(columns: Sequence[str]) -> list[str]:
-    """The terms of a formula that columns of its design come from, such as site of site[T.b]."""
-    return list(dict.fromkeys(_CATEGORY.sub("", column) for column in columns))
 
 
 def what_is_tested(design: dict[str, Any], term: str = "") -> str:
@@ -34,10 +26,7 @@ def what_is_tested(design: dict[str, Any], term: str = "") -> str:
 
 def held_constant(design: dict[str, Any]) -> list[str]:
     """The terms that are not tested; single columns of terms of which others are tested."""
-    places = np.flatnonzero(np.array(design["contrast"]).any(axis=0))
-    tested = set(terms_of([design["columns"][k] for k in places]))
-    names = [(terms_of([column])[0], column) for column in design["nuisance"]]
-    return list(dict.fromkeys(column if term in tested else term for term, column in names))
+    return terms_held_constant(design["columns"], np.array(design["contrast"]), design["nuisance"])
 
 
 def n_kept_directions(design: dict[str, Any]) -> int:

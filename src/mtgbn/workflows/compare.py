@@ -15,6 +15,7 @@ from mtgbn.compare.cohort import Cohort, read_cohort, task_of
 from mtgbn.compare.comparison_folder import write_study
 from mtgbn.compare.covariates import design_of_subject
 from mtgbn.compare.design import formula_columns
+from mtgbn.compare.design_effect import held_constant
 from mtgbn.compare.design_folder import (
     Question,
     plan_design,
@@ -293,7 +294,7 @@ def _design_job(
     sets = None
     if question.sets is not None:
         sets, _ = find_templates(cohort.tasks.variables, question.sets)
-    held = listed(plan.design.nuisance, 8)
+    held = listed(held_constant(plan.design), 8)
     first = [f"Tested: {plan.design.tested!r}" + f"; held constant: {held}" * bool(held) + "."]
     first += [
         f"Left out: {name}: has no value in column {column!r}."
