@@ -263,6 +263,11 @@ def test_who_is_left_out_is_said_and_code_3(tmp_path):
     assert subjects.loc["sub-02", "rows"] == 80
     assert "constant" in subjects.loc["sub-40", "reason"]
     assert subjects.loc["sub-42", "reason"] == "has no data"
+    # Who is not compared has the values that the table of participants gives.
+    of_table = pd.read_csv(table, sep="\t", index_col=0).loc[[*subjects.index.drop("sub-41")]]
+    assert (subjects["group"].drop("sub-41") == of_table["group"]).all()
+    assert subjects.loc[["sub-40", "sub-42"], "age"].astype(float).tolist() == [33, 34]
+    assert pd.isna(subjects.loc["sub-41", "group"])  # has no row there
     assert "sub-02" not in read(tmp_path / "out", "strengths").columns
 
 

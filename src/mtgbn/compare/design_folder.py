@@ -219,3 +219,18 @@ def _notes_on_codes(formula: str, values: Mapping[str, Sequence[str]]) -> list[s
                 f"they are categories, write C({name})"
             )
     return notes
+
+
+def covariates_of_unused(
+    cohort: Cohort, table: Participants, covariates: Mapping[str, Mapping[str, str]]
+) -> dict[str, dict[str, str]]:
+    """Return what the table says of those who are not compared, in the columns of the others."""
+    if not covariates:
+        return {}
+    used = list(next(iter(covariates.values())))
+    found = {}
+    for name in (*(each.name for each in cohort.excluded), *cohort.without_data):
+        if participant_of(name, table.values) is not None:
+            values, _ = spelled_values([name], table, used)
+            found[name] = {column: values[name][column] for column in used}
+    return found

@@ -405,6 +405,7 @@ def _subjects(study: DesignStudy, about: Mapping[str, Any]) -> DescribedTable:
             given[person] = _joined_sessions(parts)
     values = {name: each["covariates"] for name, each in given.items() if "covariates" in each}
     columns = {name: f"value of {name}" for each in values.values() for name in each}
+    values |= about.get("covariates_of_unused", {})
     if not values:
         columns = {name: "column of the design" for name in design.columns if name != "Intercept"}
         values = {

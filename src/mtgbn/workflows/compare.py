@@ -18,6 +18,7 @@ from mtgbn.compare.design import formula_columns
 from mtgbn.compare.design_effect import held_constant
 from mtgbn.compare.design_folder import (
     Question,
+    covariates_of_unused,
     plan_design,
     spelled_values,
     with_checkpoints,
@@ -484,6 +485,7 @@ def _about(
         ],
         "excluded": [each._asdict() for each in cohort.excluded],
         "participants_without_data": list(cohort.without_data),
+        "covariates_of_unused": covariates_of_unused(cohort, table, covariates),
         "subjects_of_other_groups": cohort.other_groups,
         "participants_table": Path(table.source).name,
         "warnings": list(notes),
