@@ -256,7 +256,7 @@ def test_one_subject_departs_where_patients_do(departures, tmp_path):
     found = pd.read_csv(tmp_path / "departures.tsv", sep="\t")
     assert len(found) == 6
     first = found.iloc[0]
-    assert (first.variable_1, first.variable_2, first.departure) == ("v3", "v4", "stronger")
+    assert (first.variable_1, first.variable_2, first.departure) == ("v3", "v4", "new")
     assert (first.control_count, first.n_controls) == (0, 5)
     assert first.probability > 0.9
     alarms = pd.read_csv(tmp_path / "alarms.tsv", sep="\t")
