@@ -5,6 +5,7 @@ import pytest
 
 from mtgbn import AVG, MTGBN, SIG, Tasks
 from mtgbn.compare.directions import N_COHORTS, bootstrap_directions, direction_support
+from mtgbn.learn.ordering import Ordering
 
 PAIRS = np.array([[0, 1], [0, 2], [1, 2]])
 NOWHERE = np.zeros((3, 3))
@@ -82,7 +83,7 @@ def test_a_cohort_is_pooled_as_by_avg(seed):
     arrays = rows(seed, m=6)
     fitted, found = supports(arrays, n_cohorts=20)
     expected = np.zeros((5, 5))
-    order = np.argsort([np.flatnonzero(_canonical(fitted) == t)[0] for t in range(6)])
+    order = np.array(Ordering.of(fitted.tasks_).task_order)
     for child in np.random.SeedSequence(3).spawn(20):
         drawn = order[np.random.default_rng(child).integers(6, size=6)]
         pooled = AVG(
@@ -91,12 +92,6 @@ def test_a_cohort_is_pooled_as_by_avg(seed):
         expected += pooled.cpdags_[0] & ~pooled.cpdags_[0].T
     np.testing.assert_array_equal(found, expected / 20)
     assert found[0, 2] + found[1, 2] > 0
-
-
-def _canonical(fitted):
-    from mtgbn.learn.ordering import Ordering
-
-    return np.array(Ordering.of(fitted.tasks_).task_order)
 
 
 def test_what_the_data_tell_is_supported_and_what_they_cannot_tell_is_not():

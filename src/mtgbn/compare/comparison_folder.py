@@ -18,16 +18,8 @@ ABOUT_FILE = "comparison.json"
 # All tables that a comparison can have.
 TABLES = (
     *("connections", "degrees", "counts", "edges", "methods"),
-    *(
-        "strengths",
-        "components",
-        "regions",
-        "sets",
-        "subjects",
-        "differences",
-        "departures",
-        "alarms",
-    ),
+    *("strengths", "components", "regions", "sets", "subjects", "differences"),
+    *("departures", "alarms"),
 )
 _MATRICES = "seg-*_meas-*_relmat"
 _PACKAGES = ("numpy", "scipy", "numba", "joblib", "formulaic")

@@ -16,7 +16,7 @@ from mtgbn._utils.labels import is_missing, reference_first
 from mtgbn._utils.names import listed, unknown_name
 from mtgbn.compare.design_blocks import check_within, find_blocks, indicators_beyond
 from mtgbn.compare.design_orders import number_of_orders, smallest_pvalue
-from mtgbn.compare.design_tested import find_tested, tested_factors
+from mtgbn.compare.design_tested import find_tested, table_column, tested_factors
 from mtgbn.compare.design_values import (
     as_codes,
     check_columns,
@@ -357,7 +357,7 @@ def _confounded(
     columns: Sequence[str], factors: Mapping[str, np.ndarray]
 ) -> tuple[str, str] | None:
     """Two columns of the table, of which the first decides the second; the first column is sought."""
-    terms = [re.sub(r"^C\((\w+).*\)$", r"\1", column.partition("[")[0]) for column in columns]
+    terms = [table_column(column) for column in columns]
     own, *others = dict.fromkeys(term for term in terms if term in factors) or [""]
     for other in others:
         for first, second in ((own, other), (other, own)):

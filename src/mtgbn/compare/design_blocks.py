@@ -6,6 +6,7 @@ do the same, the blocks are held constant: their indicators are columns of the d
 
 import numpy as np
 
+from mtgbn.compare.design_orders import number_of_orders
 from mtgbn.compare.design_statistics import divide
 from mtgbn.errors import InputError
 
@@ -29,21 +30,15 @@ def find_blocks(name: str, labels: np.ndarray, tested: np.ndarray) -> np.ndarray
         What is tested.
     """
     _, found = np.unique(labels, return_inverse=True)
-    orders = 1.0
-    for block in range(found.max() + 1):
-        rows = np.round(tested[found == block], 12)
-        counts = np.unique(rows, axis=0, return_counts=True)[1]
-        for k, count in enumerate(np.cumsum(counts)):
-            for step in range(int(counts[k])):
-                orders *= (count - step) / (step + 1)
-    if orders < 1.5:
+    orders = round(number_of_orders(tested, found))
+    if orders == 1:
         raise InputError(
             f"blocks by {name!r} allow no permutation: within a block all subjects have the same value "
             "of what is tested"
         )
     if orders < _FEWEST_ORDERS:
         raise InputError(
-            f"blocks by {name!r} allow {orders:.0f} permutations only, too few for a p-value of .05; "
+            f"blocks by {name!r} allow {orders} permutations only, too few for a p-value of .05; "
             "use larger blocks, or a covariate instead"
         )
     return found

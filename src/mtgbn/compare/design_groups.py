@@ -5,7 +5,6 @@ more frequent in one group (docs/model.md, sections 14 and 19). It knows the gro
 holds no covariate constant.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -13,6 +12,7 @@ import numpy as np
 
 from mtgbn._utils.names import listed
 from mtgbn.compare.design import Design
+from mtgbn.compare.design_tested import table_column
 from mtgbn.compare.fitting import AnyEstimator, clone
 from mtgbn.compare.sessions import person_of
 from mtgbn.errors import InputError
@@ -43,7 +43,7 @@ def two_groups(design: Design, table: Mapping[str, Mapping[str, Any]]) -> TwoGro
             "out the probabilities"
         )
     column = design.columns[places[0]]
-    name = re.sub(r"^C\(\s*(\w+).*\)$", r"\1", column.partition("[T.")[0])
+    name = table_column(column)
     values = np.round(design.matrix @ design.contrast[0], _DIGITS)
     if len(places) > 1 or ":" in column or name not in next(iter(table.values())):
         raise InputError(

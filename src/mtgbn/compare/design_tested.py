@@ -1,5 +1,6 @@
 """What a design tests: a term of its formula, or a contrast of its columns."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,6 +28,11 @@ def find_tested(spec: Any, test: str | None, contrast: str | None) -> tuple[str,
             f"there is no term of the formula named {chosen!r}; the terms are {listed(names, 12)}"
         )
     return chosen, np.eye(len(columns))[terms[chosen]]
+
+
+def table_column(column: str) -> str:
+    """The column of the table behind a column of a design, such as site behind C(site)[T.b]."""
+    return re.sub(r"^C\(\s*(\w+).*\)$", r"\1", column.partition("[")[0])
 
 
 def tested_factors(

@@ -126,6 +126,7 @@ def bootstrap_directions(
     scatters = np.tensordot(parts, tasks.scatters, axes=1)
     ns, costs = parts @ tasks.ns, parts @ limit.costs(tasks.ns)
     constraints = estimator.resolved_knowledge(tasks.variables)
+    edge_prior = edge_prior_of("density", tasks.variables)
     calls = []
     for seed in random_state.spawn(n_cohorts):
         drawn = np.random.default_rng(seed).integers(len(subjects), size=len(subjects))
@@ -133,7 +134,7 @@ def bootstrap_directions(
             {
                 "scatter": scatters[drawn].sum(axis=0),
                 "n": float(ns[drawn].sum()),
-                "edge_prior": edge_prior_of("density", tasks.variables),
+                "edge_prior": edge_prior,
                 "edge_cost": float(costs[drawn].sum()),
                 "constraints": constraints,
                 "search": _SEARCH,

@@ -1,11 +1,9 @@
 """The baselines: every task as a single task (SIG), all tasks pooled (AVG)."""
 
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from mtgbn._utils.seeds import entropy_of, seed_sequence
 from mtgbn.errors import InputError
@@ -109,12 +107,6 @@ class _Baseline(Estimator):
             graphs = np.repeat(graphs, len(tasks), axis=0)
         return ordering.to_user(graphs, "tvv"), prior
 
-    def _warn(self) -> None:
-        """Set ``warnings_``, which are about the data only, and give them."""
-        self.warnings_ = tuple(time_series(self.tasks_))
-        for warning in self.warnings_:
-            warnings.warn(warning, ConvergenceWarning, stacklevel=3)
-
 
 class SIG(_Baseline):
     """Every task as a single task: the baseline in which nothing is shared.
@@ -164,6 +156,7 @@ class SIG(_Baseline):
         self.store_graphs(tasks, *self._learn(tasks, progress, pools=False))
         self._align_directions()
         self._store_parameters()
+        self.warnings_ = tuple(time_series(self.tasks_))  # there is nothing else to warn of
         self._warn()
         return self
 
@@ -193,6 +186,7 @@ class AVG(_Baseline):
         self.store_graphs(tasks, *self._learn(tasks, progress, pools=True))
         self._align_directions()
         self._store_parameters()
+        self.warnings_ = tuple(time_series(self.tasks_))  # there is nothing else to warn of
         self._warn()
         return self
 

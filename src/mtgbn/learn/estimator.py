@@ -1,11 +1,12 @@
 """What all estimators have in common: parameters, prior knowledge, predictions."""
 
+import warnings
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils import check_array
 
 from mtgbn._utils.arguments import check_count
@@ -46,6 +47,7 @@ class Estimator(BaseEstimator):
     variables_: tuple[str, ...]
     task_names_: tuple[str, ...]
     tasks_: Tasks
+    warnings_: tuple[str, ...]
 
     def fit(self, tasks: Any, y: None = None) -> Self:
         """Learn the graphs of all tasks."""
@@ -65,6 +67,11 @@ class Estimator(BaseEstimator):
         """Raise what `fit` would, as far as it can be told without fitting."""
         check_parameters(self, self.parameter_table)
         self.resolved_knowledge(tasks.variables)
+
+    def _warn(self) -> None:
+        """Give the warnings of a fit to the caller of ``fit``."""
+        for warning in self.warnings_:
+            warnings.warn(warning, ConvergenceWarning, stacklevel=3)
 
     def predict_log_density(self, task: str | int, X: Any) -> np.ndarray:
         """Log posterior predictive density of rows, under the network of one task.

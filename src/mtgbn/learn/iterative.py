@@ -1,12 +1,11 @@
 """What estimators that learn in iterations have in common: the loop, and how it ended."""
 
-import warnings
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import NotFittedError
 from threadpoolctl import ThreadpoolController
 
 from mtgbn._utils.seeds import entropy_of
@@ -24,7 +23,6 @@ class IterativeEstimator(Estimator):
 
     n_jobs: int | None
     nu0_: float
-    warnings_: tuple[str, ...]
 
     def _iterate(
         self,
@@ -62,10 +60,6 @@ class IterativeEstimator(Estimator):
         self.stop_reason_ = state.reason
         self.warnings_ = convergence_warnings(self, disputed)
         self._store_parameters()
-
-    def _warn(self) -> None:
-        for warning in self.warnings_:
-            warnings.warn(warning, ConvergenceWarning, stacklevel=3)
 
     def _network(self, t: int) -> Network:
         if not hasattr(self, "draws_"):
